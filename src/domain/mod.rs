@@ -1,0 +1,5 @@
+//! The rules both protocols share, as plain types and functions: time, randomness, leases, back-off.
+//! Nothing here may know HTTP, SQL or files; the one exception is `clock`, which reads the system clock.
+
+pub mod clock;
+pub mod random;

@@ -1,0 +1,14 @@
+//! redsyn-bridge: a local broker for coding agents, a bridge to REDSYN, and a REDSYN relay.
+//!
+//! The map, left knows nothing of right (`tests/architecture.rs` enforces it):
+//!
+//! `proto`, `crypto` → `domain` → `store` → `broker`, `relay`, `redsyn_client` → `bridge` → `runtime` → `cli`
+//!
+//! `broker` and `relay` never meet. Only `*/http` names axum, only `redsyn_client` names reqwest, only
+//! `store/sqlite` names rusqlite, and only `domain/clock` and `runtime` read the system clock.
+//!
+//! Invariants: an answer that says "stored" is sent after the commit; secrets and message bodies are never
+//! logged; every rule about time takes the one [`domain::clock::Clock`].
+
+pub mod domain;
+pub mod store;

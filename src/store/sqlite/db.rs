@@ -1,0 +1,275 @@
+//! One named thread owns one SQLite file. Callers send it closures; it runs as many as are waiting in one
+//! transaction and answers them after the commit.
+//!
+//! What a crash can lose: only work whose caller has not been answered yet. WAL with `synchronous=FULL`.
+
+use std::any::Any;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{mpsc, oneshot};
+
+use super::schema::{self, Steps};
+use crate::store::StoreError;
+
+/// How many jobs may wait; beyond that, callers wait in `call`. Bounds memory under a flood.
+const QUEUE: usize = 4096;
+/// The most jobs in one commit: keeps the wait of the first caller of a batch to a few milliseconds.
+const BATCH: usize = 512;
+
+/// A handle to the thread that owns the database. Cloning is cheap.
+#[derive(Clone)]
+pub struct Db {
+    orders: mpsc::Sender<Order>,
+    owner: Arc<Owner>,
+}
+
+enum Order {
+    Run(Box<dyn Job>),
+    /// Finish what is queued and take no more.
+    Stop,
+}
+
+struct Owner {
+    path: PathBuf,
+    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("path", &self.owner.path).finish_non_exhaustive()
+    }
+}
+
+/// A unit of work on the owning thread.
+trait Job: Send {
+    /// Runs inside the batch's transaction. An error rolls back this job alone.
+    fn run(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Tells the caller, after the commit or its failure.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+    fn name(&self) -> &'static str;
+}
+
+struct Call<T, F> {
+    name: &'static str,
+    work: Option<F>,
+    done: Option<T>,
+    caller: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Call<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+{
+    fn run(&mut self, conn: &Connection) -> Result<(), StoreError> {
+        if let Some(work) = self.work.take() {
+            self.done = Some(work(conn)?);
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let Self { done, caller, .. } = *self;
+        // A caller that went away has lost its answer, not its effect.
+        let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Stopped)));
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl Db {
+    /// Opens or creates the file, brings its schema up to date, and starts the owning thread.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is locked, damaged, or not writable.
+    pub fn open(path: &Path, steps: Steps) -> Result<Self, StoreError> {
+        let conn = open_connection(path)?;
+        schema::migrate(&conn, steps)?;
+        Self::start(conn, path.to_owned())
+    }
+
+    fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+        let (orders, queue) = mpsc::channel(QUEUE);
+        let name = path
+            .file_stem()
+            .map_or_else(|| "store".into(), |stem| format!("store-{}", stem.to_string_lossy()));
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || own(&conn, queue))
+            .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
+        Ok(Self { orders, owner: Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) }) })
+    }
+
+    /// Runs `work` in a transaction called `name` and answers after its commit. Dropping the returned future
+    /// does not stop work that was already queued.
+    ///
+    /// # Errors
+    /// What `work` returned, or why the commit failed. In both cases nothing of it remains.
+    pub async fn call<T, F>(&self, name: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let job = Box::new(Call { name, work: Some(work), done: None, caller });
+        self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
+        answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    /// Finishes the queued work, closes the database and waits for the thread. Other handles then get `Stopped`.
+    ///
+    /// # Errors
+    /// When the thread has panicked: its message.
+    pub async fn close(self) -> Result<(), StoreError> {
+        // A thread that has already ended takes no orders; joining it tells why.
+        let _ = self.orders.send(Order::Stop).await;
+        let thread = self.owner.thread.lock().ok().and_then(|mut slot| slot.take());
+        let Some(thread) = thread else { return Ok(()) };
+        tokio::task::spawn_blocking(move || thread.join())
+            .await
+            .map_err(|error| StoreError::Other(error.to_string()))?
+            .map_err(|panic| {
+                StoreError::Other(format!("the store's thread panicked: {}", panic_text(&*panic)))
+            })
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&'static str>().copied())
+        .unwrap_or("unknown")
+}
+
+fn open_connection(path: &Path) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "foreign_keys", "ON")?;
+    // Deleted bodies must not linger in free pages.
+    conn.pragma_update(None, "secure_delete", "FAST")?;
+    conn.set_prepared_statement_cache_capacity(256);
+    Ok(conn)
+}
+
+fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while let Some(first) = queue.blocking_recv() {
+        let mut next = Some(first);
+        while let Some(order) = next.take() {
+            match order {
+                Order::Run(job) => batch.push(job),
+                Order::Stop => queue.close(),
+            }
+            if batch.len() < BATCH {
+                next = queue.try_recv().ok();
+            }
+        }
+        commit(conn, &mut batch);
+    }
+    if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
+        tracing::warn!(%error, "store_close_checkpoint_failed");
+    }
+}
+
+/// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
+fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+    if batch.is_empty() {
+        return;
+    }
+    let began = conn.execute_batch("BEGIN").map_err(StoreError::from);
+    let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
+    for job in batch.iter_mut() {
+        let result = match &began {
+            Ok(()) => in_savepoint(conn, job.as_mut()),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = &result {
+            tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+        }
+        results.push(result);
+    }
+    let committed = began.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
+    if let Err(error) = &committed {
+        tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
+        if !conn.is_autocommit()
+            && let Err(error) = conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "store_rollback_failed");
+        }
+    }
+    for (job, result) in batch.drain(..).zip(results) {
+        job.answer(result.and_then(|()| committed.clone()));
+    }
+}
+
+fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
+    conn.prepare_cached("SAVEPOINT job")?.execute([])?;
+    let result = job.run(conn);
+    if result.is_err() {
+        conn.prepare_cached("ROLLBACK TO job")?.execute([])?;
+    }
+    conn.prepare_cached("RELEASE job")?.execute([])?;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: Steps = &["CREATE TABLE t (x INTEGER PRIMARY KEY)"];
+
+    async fn insert(db: &Db, x: i64) -> Result<(), StoreError> {
+        db.call("insert", move |conn| Ok(conn.execute("INSERT INTO t VALUES (?1)", [x]).map(|_| ())?)).await
+    }
+
+    async fn count(db: &Db) -> i64 {
+        db.call("count", |conn| Ok(conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?))
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_answered_is_there_after_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let db = Db::open(&path, STEPS).unwrap();
+        insert(&db, 1).await.unwrap();
+        db.close().await.unwrap();
+        let db = Db::open(&path, STEPS).unwrap();
+        assert_eq!(count(&db).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_failing_job_rolls_back_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
+        let half: Result<(), StoreError> = db
+            .call("half", |conn| {
+                conn.execute("INSERT INTO t VALUES (7)", [])?;
+                Err(StoreError::Other("no".into()))
+            })
+            .await;
+        assert!(half.is_err());
+        let (one, twice, two) = tokio::join!(insert(&db, 1), insert(&db, 1), insert(&db, 2));
+        assert!(one.is_ok() && twice.is_err() && two.is_ok());
+        assert_eq!(count(&db).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_database_is_reported_as_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        std::fs::write(&path, vec![b'x'; 4096]).unwrap();
+        assert!(matches!(Db::open(&path, STEPS), Err(StoreError::Damaged(_))));
+    }
+}

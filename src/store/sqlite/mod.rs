@@ -1,0 +1,21 @@
+//! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
+
+pub mod db;
+pub mod schema;
+
+use crate::store::StoreError;
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode as Code;
+        match error.sqlite_error_code() {
+            Some(Code::DiskFull) => Self::Full,
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Locked,
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
+                Self::ReadOnly(error.to_string())
+            }
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(error.to_string()),
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}

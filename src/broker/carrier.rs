@@ -1,0 +1,48 @@
+//! What the broker asks of whoever carries messages beyond this machine. The broker knows nothing of REDSYN;
+//! the bridge implements this, and a broker without one uses [`NoCarrier`].
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+
+use crate::proto::dsh::error::ApiError;
+use crate::proto::dsh::names::AgentName;
+use crate::store::local::{NewMessage, Peer, Sent};
+
+/// Carries messages whose recipient is not an agent of this machine.
+pub trait Carrier: Send + Sync + fmt::Debug + 'static {
+    /// Whether `to` names somebody beyond this machine, seen from `from`. Local agents never do.
+    fn carries(&self, from: &AgentName, to: &str) -> bool;
+
+    /// Stores the message together with the promise to carry it, in one transaction. Resolves after the commit.
+    fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>>;
+
+    /// The remote agents that `GET /peers` lists beside the local ones.
+    fn peers(&self) -> Vec<Peer>;
+
+    /// `agent` has just registered, pulled or polled. Resolves at once, or, when this call brought the agent to
+    /// life, after one look into its remote mailbox (at most a second).
+    fn touched<'a>(&'a self, agent: &'a AgentName) -> BoxFuture<'a, ()>;
+}
+
+/// A broker that reaches nobody beyond this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCarrier;
+
+impl Carrier for NoCarrier {
+    fn carries(&self, _from: &AgentName, _to: &str) -> bool {
+        false
+    }
+
+    fn send(&self, _message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>> {
+        Box::pin(async { Err(ApiError::no_such_agent()) })
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    fn touched<'a>(&'a self, _agent: &'a AgentName) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}

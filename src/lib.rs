@@ -12,4 +12,5 @@
 
 pub mod crypto;
 pub mod domain;
+pub mod proto;
 pub mod store;

@@ -1,6 +1,7 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod db;
+pub mod relay;
 pub mod schema;
 
 use crate::store::StoreError;

@@ -13,4 +13,5 @@
 pub mod crypto;
 pub mod domain;
 pub mod proto;
+pub mod relay;
 pub mod store;

@@ -94,6 +94,7 @@ pub struct StoredMessage {
     pub ttl_secs: i64,
     pub expires: Timestamp,
     pub body: String,
+    pub encrypted: bool,
     pub refs: String,
     pub files: Option<Files>,
     pub error: bool,

@@ -25,7 +25,7 @@ statements! {
     RECEIPT = "SELECT person, id, thread, to_text, sig_key IS NOT NULL FROM messages WHERE id = ?1";
     MESSAGE = "
         SELECT id, kind, from_text, to_text, thread, reply_to, ts, ttl, expires, body, refs, error, sig_key,
-            sig_value, sig_payload, sig_node, sig_fingerprint, files_bytes, files_sha256, topic
+            sig_value, sig_payload, sig_node, sig_fingerprint, files_bytes, files_sha256, topic, encrypted
         FROM messages WHERE seq = ?1";
     THREAD = "
         SELECT message FROM participants WHERE person = ?1 AND thread = ?2 ORDER BY message DESC LIMIT ?3";
@@ -170,7 +170,7 @@ struct MessageRow {
     kind: String,
     message: StoredMessageTexts,
     numbers: (i64, i64, i64),
-    error: bool,
+    flags: (bool, bool),
     signed: Option<Signed>,
     files: Option<Files>,
 }
@@ -212,7 +212,7 @@ impl MessageRow {
                 topic: row.get(19)?,
             },
             numbers: (row.get(6)?, row.get(7)?, row.get(8)?),
-            error: row.get(11)?,
+            flags: (row.get(11)?, row.get(20)?),
             signed: row.get::<_, Option<String>>(12)?.map(signed).transpose()?,
             files: row.get::<_, Option<i64>>(17)?.map(files).transpose()?,
         })
@@ -221,6 +221,7 @@ impl MessageRow {
     fn parse(self) -> Result<StoredMessage> {
         let StoredMessageTexts { from, to, thread, reply_to, body, refs, topic } = self.message;
         let (ts, ttl_secs, expires) = self.numbers;
+        let (error, encrypted) = self.flags;
         Ok(StoredMessage {
             id: stored(&self.id, "id")?,
             kind: stored(&self.kind, "kind")?,
@@ -232,9 +233,10 @@ impl MessageRow {
             ttl_secs,
             expires: Timestamp::from_millis(expires),
             body,
+            encrypted,
             refs,
             files: self.files,
-            error: self.error,
+            error,
             signed: self.signed,
             topic,
         })

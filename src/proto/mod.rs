@@ -1,0 +1,4 @@
+//! The words of the wire, as types: what may be said, how it is written, how it is read. Nothing here may know
+//! a clock, a store or a socket.
+
+pub mod dsh;

@@ -13,7 +13,7 @@ const MAX_TIME_DIGITS: usize = 15;
 /// The header for a delivery made at `t` (Unix seconds).
 pub fn header(secret: &Secret, t: i64, body: &[u8]) -> String {
     let t = t.to_string();
-    let v1 = hmac::sign_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body]);
+    let v1 = hmac::sha256_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body]);
     format!("t={t},v1={v1}")
 }
 

@@ -2,6 +2,7 @@
 //! another database can stand behind them. Nothing here may know HTTP.
 
 pub mod error;
+pub mod local;
 pub mod sqlite;
 
 pub use error::StoreError;

@@ -1,6 +1,9 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod db;
+pub(crate) mod ended;
+pub mod local;
+pub mod local_schema;
 pub mod schema;
 
 use crate::store::StoreError;
@@ -8,6 +11,9 @@ use crate::store::StoreError;
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
+        if let rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) = error {
+            return Self::Damaged(error.to_string());
+        }
         match error.sqlite_error_code() {
             Some(Code::DiskFull) => Self::Full,
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Locked,

@@ -1,0 +1,13 @@
+//! The moment in which a message fails or expires unfinished, inside the transaction that ends it. Whoever must
+//! answer for such a message (a bridge, to the sender beyond the machine) does so here.
+
+use rusqlite::Connection;
+
+use crate::store::StoreError;
+use crate::store::local::EndedMessage;
+
+/// Nobody has to be told yet.
+#[expect(clippy::unnecessary_wraps, reason = "telling somebody can fail, and must then fail the transaction")]
+pub(crate) fn ended(_conn: &Connection, _message: &EndedMessage) -> Result<(), StoreError> {
+    Ok(())
+}

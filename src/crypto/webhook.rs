@@ -32,7 +32,7 @@ pub fn verify(secret: &Secret, header: &str, body: &[u8], now: i64) -> bool {
     let (Some(t), Some(v1)) = (t, v1) else { return false };
     let Some(sent) = parse_time(t) else { return false };
     now.abs_diff(sent) <= WINDOW_SECS
-        && hmac::verify_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body], v1)
+        && hmac::verify_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body], &v1.to_ascii_lowercase())
 }
 
 fn parse_time(text: &str) -> Option<i64> {

@@ -2,7 +2,9 @@
 //! Nothing here may know HTTP, SQL or files; the one exception is `clock`, which reads the system clock.
 
 pub mod acl;
+pub mod backoff;
 pub mod clock;
+pub mod crossing;
 pub mod delivery;
 pub mod lockout;
 pub mod random;

@@ -68,7 +68,6 @@ impl RateLimit {
 fn source(address: IpAddr) -> Source {
     match address {
         IpAddr::V4(address) => Source::V4(address.to_bits()),
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
         IpAddr::V6(address) => Source::V6((address.to_bits() >> 64) as u64),
     }
 }
@@ -105,14 +104,19 @@ mod tests {
         let mut rate = RateLimit::new(LIMITS);
         let address = "192.0.2.1".parse().unwrap();
         assert!(rate.admits(address, at(0)) && rate.admits(address, at(40)) && !rate.admits(address, at(59)));
-        assert!(rate.admits(address, at(60)) && !rate.admits(address, at(61)) && rate.admits(address, at(100)));
+        assert!(
+            rate.admits(address, at(60)) && !rate.admits(address, at(61)) && rate.admits(address, at(100))
+        );
     }
 
     #[test]
     fn a_flood_of_addresses_shares_one_budget() {
         let mut rate = RateLimit::new(LIMITS);
         let flood = (0..3 * MOST_SOURCES).filter(|n| {
-            rate.admits(IpAddr::from(0x0a00_0000_u32.wrapping_add(u32::try_from(*n).unwrap()).to_be_bytes()), at(0))
+            rate.admits(
+                IpAddr::from(0x0a00_0000_u32.wrapping_add(u32::try_from(*n).unwrap()).to_be_bytes()),
+                at(0),
+            )
         });
         assert_eq!(flood.count(), MOST_SOURCES + 2);
         assert_eq!(rate.seen.len(), MOST_SOURCES + 1);

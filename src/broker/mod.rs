@@ -1,0 +1,3 @@
+//! broker
+
+pub mod carrier;

@@ -1,0 +1,4 @@
+//! config
+
+pub mod fields;
+pub mod redsyn;

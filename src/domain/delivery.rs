@@ -28,7 +28,9 @@ pub struct Lease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Waiting. `redeliver`: its lease ran out, so a v1.0 poll shows it once more even behind the cursor.
-    Queued { redeliver: bool },
+    Queued {
+        redeliver: bool,
+    },
     Leased(Lease),
     /// Taken by somebody beyond the machine, under a lease that is not ours to end.
     LeasedElsewhere,
@@ -145,7 +147,9 @@ impl Delivery {
         match &self.state {
             State::Leased(lease) if lease.id == *token => Ok(()),
             State::Leased(_) => Err(AckRefused::LeaseMismatch),
-            State::Queued { .. } | State::LeasedElsewhere | State::Done | State::Failed => Err(AckRefused::NotLeased),
+            State::Queued { .. } | State::LeasedElsewhere | State::Done | State::Failed => {
+                Err(AckRefused::NotLeased)
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ impl Lockout {
         if !self.names.contains_key(name) && self.names.len() >= MOST_NAMES {
             self.forget_one();
         }
-        let record = self.names.entry(name.clone()).or_insert(Record { failures: 0, last: now, locked_until: None });
+        let record =
+            self.names.entry(name.clone()).or_insert(Record { failures: 0, last: now, locked_until: None });
         record.failures = record.failures.saturating_add(1);
         record.last = now;
         let locks = record.failures >= self.after && record.locked_until.is_none();

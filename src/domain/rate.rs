@@ -105,14 +105,19 @@ mod tests {
         let mut rate = RateLimit::new(LIMITS);
         let address = "192.0.2.1".parse().unwrap();
         assert!(rate.admits(address, at(0)) && rate.admits(address, at(40)) && !rate.admits(address, at(59)));
-        assert!(rate.admits(address, at(60)) && !rate.admits(address, at(61)) && rate.admits(address, at(100)));
+        assert!(
+            rate.admits(address, at(60)) && !rate.admits(address, at(61)) && rate.admits(address, at(100))
+        );
     }
 
     #[test]
     fn a_flood_of_addresses_shares_one_budget() {
         let mut rate = RateLimit::new(LIMITS);
         let flood = (0..3 * MOST_SOURCES).filter(|n| {
-            rate.admits(IpAddr::from(0x0a00_0000_u32.wrapping_add(u32::try_from(*n).unwrap()).to_be_bytes()), at(0))
+            rate.admits(
+                IpAddr::from(0x0a00_0000_u32.wrapping_add(u32::try_from(*n).unwrap()).to_be_bytes()),
+                at(0),
+            )
         });
         assert_eq!(flood.count(), MOST_SOURCES + 2);
         assert_eq!(rate.seen.len(), MOST_SOURCES + 1);

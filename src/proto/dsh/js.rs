@@ -40,7 +40,9 @@ fn decimal(text: &str) -> f64 {
         return if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY };
     }
     // Rust also reads "inf", "nan" and "infinity"; a JavaScript number holds digits, one dot, one exponent.
-    let plain = unsigned.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
+    let plain = unsigned
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
     if plain { text.parse().unwrap_or(f64::NAN) } else { f64::NAN }
 }
 
@@ -62,7 +64,9 @@ pub fn string_of(value: &Value) -> String {
         Value::Null => "null".into(),
         Value::Bool(truth) => truth.to_string(),
         // The canonical form of JSON writes numbers as JavaScript does.
-        Value::Number(number) => serde_json_canonicalizer::to_string(number).unwrap_or_else(|_| number.to_string()),
+        Value::Number(number) => {
+            serde_json_canonicalizer::to_string(number).unwrap_or_else(|_| number.to_string())
+        }
         Value::String(text) => text.clone(),
         Value::Array(items) => {
             let item = |item: &Value| if item.is_null() { String::new() } else { string_of(item) };
@@ -76,7 +80,9 @@ pub fn string_of(value: &Value) -> String {
 pub fn truthy(value: &JsonText) -> bool {
     match value.as_json() {
         "null" | "false" | "\"\"" => false,
-        text => !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) || number(text) != 0.0,
+        text => {
+            !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) || number(text) != 0.0
+        }
     }
 }
 
@@ -84,7 +90,11 @@ pub fn truthy(value: &JsonText) -> bool {
 pub fn limit(number: Option<f64>) -> u32 {
     match number {
         Some(number) if number.is_finite() => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 1–200 first")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped to 1–200 first"
+            )]
             let whole = number.trunc().clamp(1.0, f64::from(MOST)) as u32;
             whole
         }
@@ -121,7 +131,10 @@ mod tests {
         ] {
             assert_eq!(number(text), value, "{text}");
         }
-        for text in ["NaN", "inf", "infinity", "now", "null", "0x", "0xg", "-0x1", ".", "1,2", "1_0", "7abc", "e5", "١٢٣", "1e", "\u{85}1"] {
+        for text in [
+            "NaN", "inf", "infinity", "now", "null", "0x", "0xg", "-0x1", ".", "1,2", "1_0", "7abc", "e5",
+            "١٢٣", "1e", "\u{85}1",
+        ] {
             assert!(number(text).is_nan(), "{text}");
         }
     }

@@ -152,7 +152,19 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_refused() {
-        for text in ["", "{", "nonsense", "{} {}", "\u{feff}{}", "{\"a\":\u{1}}", "{\"n\":01}", "{\"n\":.5}", "{\"n\":NaN}", "{\"a\":1,}", "{/*c*/}"] {
+        for text in [
+            "",
+            "{",
+            "nonsense",
+            "{} {}",
+            "\u{feff}{}",
+            "{\"a\":\u{1}}",
+            "{\"n\":01}",
+            "{\"n\":.5}",
+            "{\"n\":NaN}",
+            "{\"a\":1,}",
+            "{/*c*/}",
+        ] {
             assert_eq!(JsonText::parse(text).err(), Some(NotJson), "{text}");
         }
     }

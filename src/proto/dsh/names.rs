@@ -16,7 +16,8 @@ impl AgentName {
     /// `None` when the text is no name.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=LONGEST).contains(&text.len());
-        let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
+        let plain =
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
         (fits && plain).then(|| Self(text.into()))
     }
 
@@ -97,7 +98,8 @@ pub fn collate(a: &str, b: &str) -> Ordering {
     let weights = |name: &str| name.chars().map(weight).collect::<Vec<_>>();
     let (a_weights, b_weights) = (weights(a), weights(b));
     let by_letter = a_weights.iter().map(|weight| weight.0).cmp(b_weights.iter().map(|weight| weight.0));
-    by_letter.then_with(|| a_weights.iter().map(|weight| weight.1).cmp(b_weights.iter().map(|weight| weight.1)))
+    by_letter
+        .then_with(|| a_weights.iter().map(|weight| weight.1).cmp(b_weights.iter().map(|weight| weight.1)))
 }
 
 /// The marks that names and addresses hold, in the order of the default Unicode collation.
@@ -121,14 +123,34 @@ mod tests {
         for good in ["a", "A", "0", "_", ".", "-", "a.b-c_D9", "__proto__", &"x".repeat(64)] {
             assert!(AgentName::parse(good).is_some(), "{good}");
         }
-        for bad in ["", &"x".repeat(65), "a b", "a,b", "a/b", "a:b", "a@b", "naïve", "小明", "%61", "*", "a\n"] {
+        for bad in
+            ["", &"x".repeat(65), "a b", "a,b", "a/b", "a:b", "a@b", "naïve", "小明", "%61", "*", "a\n"]
+        {
             assert!(AgentName::parse(bad).is_none(), "{bad}");
         }
     }
 
     #[test]
     fn names_sort_as_in_a_dictionary() {
-        let sorted = ["_", "__proto__", "-", ".", "0", "0x", "10", "9", "a", "A", "a.b", "a1", "a10", "a2", "ab", "b", "B"];
+        let sorted = [
+            "_",
+            "__proto__",
+            "-",
+            ".",
+            "0",
+            "0x",
+            "10",
+            "9",
+            "a",
+            "A",
+            "a.b",
+            "a1",
+            "a10",
+            "a2",
+            "ab",
+            "b",
+            "B",
+        ];
         let mut shuffled = sorted.to_vec();
         shuffled.reverse();
         shuffled.sort_by(|a, b| collate(a, b));

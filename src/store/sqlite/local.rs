@@ -130,7 +130,11 @@ impl LocalStore {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn status(&self, agent: AgentName, ids: Vec<String>) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
+    pub async fn status(
+        &self,
+        agent: AgentName,
+        ids: Vec<String>,
+    ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
         self.db.call("status", move |conn| lookup::status(conn, &agent, ids)).await
     }
 

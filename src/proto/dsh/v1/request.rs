@@ -35,7 +35,9 @@ impl Send {
     pub fn parse(body: &str, from: &AgentName) -> Result<Self, ApiError> {
         let members = Members::parse(body).map_err(|_| invalid_json())?.ok_or_else(no_object)?;
         let id = match members.get("id") {
-            Some(id) => Some(id.as_text().map(DshId::new).ok_or_else(|| ApiError::bad_request("id must be a string"))?),
+            Some(id) => Some(
+                id.as_text().map(DshId::new).ok_or_else(|| ApiError::bad_request("id must be a string"))?,
+            ),
             None => None,
         };
         if members.given("from").is_some_and(|given| given.as_text().as_deref() != Some(from.as_str())) {
@@ -46,7 +48,9 @@ impl Send {
             return Err(ApiError::bad_request("cannot send a message to yourself"));
         }
         let message_type = match members.get("type") {
-            Some(word) => word.as_text().and_then(|word| MessageType::parse(&word)).ok_or_else(unknown_type)?,
+            Some(word) => {
+                word.as_text().and_then(|word| MessageType::parse(&word)).ok_or_else(unknown_type)?
+            }
             None => MessageType::default(),
         };
         let kind = match members.given("kind") {
@@ -79,8 +83,12 @@ fn unknown_kind() -> ApiError {
 
 /// The additive field is kept when it is an object; anything else was always dropped.
 fn redsyn(members: &Members) -> Result<Option<Value>, ApiError> {
-    let Some(text) = members.get("redsyn").filter(|value| value.as_json().starts_with('{')) else { return Ok(None) };
-    text.to_value().map(Some).ok_or_else(|| ApiError::bad_request("redsyn is nested too deeply or holds a text that is no Unicode"))
+    let Some(text) = members.get("redsyn").filter(|value| value.as_json().starts_with('{')) else {
+        return Ok(None);
+    };
+    text.to_value().map(Some).ok_or_else(|| {
+        ApiError::bad_request("redsyn is nested too deeply or holds a text that is no Unicode")
+    })
 }
 
 /// `POST /register`: nothing to keep, only a name to compare. No body, and JSON without members, are fine.
@@ -136,7 +144,11 @@ fn lease_seconds(seconds: &JsonText) -> Result<u32, ApiError> {
     if !LEASE_SECONDS.contains(&seconds) || seconds.fract() != 0.0 {
         return Err(ApiError::bad_request("leaseSeconds must be an integer from 1 to 86400"));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number from 1 to 86400")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number from 1 to 86400"
+    )]
     let whole = seconds as u32;
     Ok(whole)
 }
@@ -181,7 +193,8 @@ impl Ack {
 /// `bad_request` without a list.
 pub fn status(body: &str) -> Result<Vec<String>, ApiError> {
     let members = Members::parse(body).ok().flatten().unwrap_or_default();
-    let ids: Option<Vec<Value>> = members.get("messageIds").and_then(|ids| serde_json::from_str(ids.as_json()).ok());
+    let ids: Option<Vec<Value>> =
+        members.get("messageIds").and_then(|ids| serde_json::from_str(ids.as_json()).ok());
     let ids = ids.ok_or_else(|| ApiError::bad_request("messageIds array is required"))?;
     Ok(ids.iter().take(MOST_STATUSES).map(js::string_of).collect())
 }

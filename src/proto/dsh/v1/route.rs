@@ -11,7 +11,10 @@ pub enum Route {
     Register,
     Peers,
     Send,
-    Poll { since: Option<DshId>, limit: u32 },
+    Poll {
+        since: Option<DshId>,
+        limit: u32,
+    },
     Pull,
     Ack,
     Status,
@@ -19,7 +22,10 @@ pub enum Route {
     Query,
     /// `POST /messages/<id>/ack`. The reference has this route for hexadecimal ids only; others are served for
     /// messages from beyond the machine.
-    Receipt { id: DshId, hexadecimal: bool },
+    Receipt {
+        id: DshId,
+        hexadecimal: bool,
+    },
     Unknown,
 }
 
@@ -46,11 +52,17 @@ pub fn parse(method: &str, target: &str) -> (Route, String) {
 fn url(target: &str) -> Option<Url> {
     // The host is never looked at; it makes an URL of the target.
     let origin_form = target.starts_with('/') || target == "*";
-    if origin_form { Url::parse(&format!("http://broker/{}", target.strip_prefix('/').unwrap_or(target))).ok() } else { Url::parse(target).ok() }
+    if origin_form {
+        Url::parse(&format!("http://broker/{}", target.strip_prefix('/').unwrap_or(target))).ok()
+    } else {
+        Url::parse(target).ok()
+    }
 }
 
 fn poll(query: &str) -> Route {
-    let first = |name: &str| form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value);
+    let first = |name: &str| {
+        form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value)
+    };
     Route::Poll {
         since: first("since").map(DshId::new),
         limit: js::limit(first("limit").map(|limit| js::number(&limit))),
@@ -123,7 +135,10 @@ mod tests {
     #[test]
     fn a_poll_takes_the_first_of_each_parameter() {
         let poll = |query: &str| route("GET", &format!("/messages?{query}"));
-        assert_eq!(poll("since=%6D1&since=m3&limit=5&limit=9"), Route::Poll { since: Some(DshId::new("m1")), limit: 5 });
+        assert_eq!(
+            poll("since=%6D1&since=m3&limit=5&limit=9"),
+            Route::Poll { since: Some(DshId::new("m1")), limit: 5 }
+        );
         assert_eq!(poll("since=m1+"), Route::Poll { since: Some(DshId::new("m1 ")), limit: 50 });
         assert_eq!(poll("since="), Route::Poll { since: Some(DshId::new("")), limit: 50 });
         assert_eq!(poll("Since=m3&limit="), Route::Poll { since: None, limit: 1 });
@@ -132,8 +147,17 @@ mod tests {
     #[test]
     fn receipts_take_any_id_and_tell_hexadecimal_ones_apart() {
         let receipt = |target: &str| route("POST", target);
-        assert_eq!(receipt("/messages/abc-123/ack?x=1"), Route::Receipt { id: DshId::new("abc-123"), hexadecimal: true });
-        assert_eq!(receipt("/messages/%61bc/ack"), Route::Receipt { id: DshId::new("abc"), hexadecimal: false });
-        assert_eq!(receipt("/messages/a%2Fb%zz%/ack"), Route::Receipt { id: DshId::new("a/b%zz%"), hexadecimal: false });
+        assert_eq!(
+            receipt("/messages/abc-123/ack?x=1"),
+            Route::Receipt { id: DshId::new("abc-123"), hexadecimal: true }
+        );
+        assert_eq!(
+            receipt("/messages/%61bc/ack"),
+            Route::Receipt { id: DshId::new("abc"), hexadecimal: false }
+        );
+        assert_eq!(
+            receipt("/messages/a%2Fb%zz%/ack"),
+            Route::Receipt { id: DshId::new("a/b%zz%"), hexadecimal: false }
+        );
     }
 }

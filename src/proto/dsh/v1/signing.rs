@@ -34,9 +34,16 @@ mod tests {
 
     #[test]
     fn three_hundred_seconds_either_way() {
-        for (timestamp, fits) in
-            [("1000", true), ("700", true), ("1300", true), ("699", false), ("1301", false), ("1300.5", false), ("x", false), ("1e999", false)]
-        {
+        for (timestamp, fits) in [
+            ("1000", true),
+            ("700", true),
+            ("1300", true),
+            ("699", false),
+            ("1301", false),
+            ("1300.5", false),
+            ("x", false),
+            ("1e999", false),
+        ] {
             assert_eq!(is_recent(timestamp, 1000), fits, "{timestamp}");
         }
     }

@@ -16,10 +16,15 @@ pub(super) fn requeue(conn: &Connection, now: Timestamp) -> Result<usize, StoreE
     Ok(conn.prepare_cached(sql::REQUEUE)?.execute([now.millis()])?)
 }
 
-pub(super) fn pull(conn: &Connection, pull: &Pull, random: &SharedRandom) -> Result<Vec<StoredMessage>, StoreError> {
+pub(super) fn pull(
+    conn: &Connection,
+    pull: &Pull,
+    random: &SharedRandom,
+) -> Result<Vec<StoredMessage>, StoreError> {
     requeue(conn, pull.now)?;
     let mut queued = conn.prepare_cached(sql::QUEUED)?;
-    let rows = queued.query_map(params![pull.agent.as_str(), pull.limit, pull.now.millis()], rows::message)?;
+    let rows =
+        queued.query_map(params![pull.agent.as_str(), pull.limit, pull.now.millis()], rows::message)?;
     let queued = rows.map(|row| row.map(|(message, _)| message)).collect::<Result<Vec<_>, _>>()?;
     queued.into_iter().map(|message| lease(conn, message, pull, random)).collect()
 }

@@ -37,7 +37,11 @@ pub(super) fn status(
     Ok(lines)
 }
 
-pub(super) fn recent(conn: &Connection, agent: &AgentName, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
+pub(super) fn recent(
+    conn: &Connection,
+    agent: &AgentName,
+    limit: u32,
+) -> Result<Vec<StoredMessage>, StoreError> {
     let mut recent = conn.prepare_cached(sql::RECENT)?;
     let rows = recent.query_map(params![agent.as_str(), limit], rows::message)?;
     Ok(rows.map(|row| row.map(|(message, _)| message)).collect::<Result<_, _>>()?)

@@ -40,6 +40,7 @@ fn page(
     limit: u32,
 ) -> Result<Vec<(StoredMessage, bool)>, StoreError> {
     let mut page = conn.prepare_cached(sql)?;
-    let rows = page.query_map(params![poll.agent.as_str(), since, limit, poll.now.millis()], rows::message)?;
+    let rows =
+        page.query_map(params![poll.agent.as_str(), since, limit, poll.now.millis()], rows::message)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -72,7 +72,13 @@ pub(super) fn message(row: &Row<'_>) -> Result<(StoredMessage, bool)> {
         expires_at: get_option(row, 14)?,
         status: delivery.state.status(),
     };
-    let stored = StoredMessage { seq: row.get(0)?, inbox: get_option(row, 1)?, message, delivery, error: get_option(row, 20)? };
+    let stored = StoredMessage {
+        seq: row.get(0)?,
+        inbox: get_option(row, 1)?,
+        message,
+        delivery,
+        error: get_option(row, 20)?,
+    };
     Ok((stored, row.get::<_, Option<i64>>(21)?.is_some()))
 }
 

@@ -14,7 +14,11 @@ pub(super) fn register(conn: &Connection, agent: &AgentName, now: Timestamp) -> 
     Ok(())
 }
 
-pub(super) fn send(conn: &Connection, message: &NewMessage, to: &AgentName) -> Result<Option<Sent>, StoreError> {
+pub(super) fn send(
+    conn: &Connection,
+    message: &NewMessage,
+    to: &AgentName,
+) -> Result<Option<Sent>, StoreError> {
     let registered =
         conn.prepare_cached(sql::IS_REGISTERED)?.query_row([to.as_str()], |_| Ok(())).optional()?.is_some();
     if registered { insert_message(conn, message, Some(to)).map(Some) } else { Ok(None) }

@@ -27,7 +27,8 @@ pub(super) const REGISTER: &str = "INSERT INTO agents (name, last_seen) VALUES (
 pub(super) const IS_REGISTERED: &str = "SELECT 1 FROM agents WHERE name = ?1";
 pub(super) const AGENTS: &str = "SELECT name, last_seen FROM agents";
 
-pub(super) const INSERT: &str = "INSERT INTO messages (id, inbox, sender, recipient, ts, type, kind, body, reply_to,
+pub(super) const INSERT: &str =
+    "INSERT INTO messages (id, inbox, sender, recipient, ts, type, kind, body, reply_to,
         root_id, parent_id, ack, redsyn, expires_at, status)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
     ON CONFLICT (id) DO NOTHING";
@@ -66,7 +67,8 @@ pub(super) const SETTLE: &str = "UPDATE messages
 
 pub(super) const HEAD: &str = "SELECT sender, inbox, EXISTS (SELECT 1 FROM agents WHERE name = sender)
     FROM messages WHERE id = ?1";
-pub(super) const STATUS: &str = "SELECT id, sender, recipient, ts, kind, status, attempts, at_accepted, at_leased,
+pub(super) const STATUS: &str =
+    "SELECT id, sender, recipient, ts, kind, status, attempts, at_accepted, at_leased,
         at_acked, at_answered, at_held, at_failed
     FROM messages WHERE id = ?1 AND (inbox = ?2 OR sender = ?2)";
 pub(super) const RECENT: &str =
@@ -127,7 +129,11 @@ mod tests {
         migrate(&conn, STEPS).unwrap();
         for (name, sql) in ALL {
             let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let lines = plan.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>().unwrap();
+            let lines = plan
+                .raw_query()
+                .mapped(|row| row.get::<_, String>(3))
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap();
             let allowed = SCANS.iter().any(|(scan, _)| scan == name);
             for line in lines {
                 assert!(allowed || !line.contains("SCAN"), "{name}: {line}");

@@ -37,6 +37,7 @@ fn over(
     now: Timestamp,
 ) -> Result<Vec<(EndedMessage, Status)>, StoreError> {
     let mut over = conn.prepare_cached(sql)?;
-    let rows = over.query_map(params![until.millis(), BATCH], |row| rows::ended(row, Ending::Expired, now))?;
+    let rows =
+        over.query_map(params![until.millis(), BATCH], |row| rows::ended(row, Ending::Expired, now))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -10,6 +10,7 @@
 //! Invariants: an answer that says "stored" is sent after the commit; secrets and message bodies are never
 //! logged; every rule about time takes the one [`domain::clock::Clock`].
 
+pub mod broker;
 pub mod config;
 pub mod crypto;
 pub mod domain;

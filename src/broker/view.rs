@@ -42,7 +42,7 @@ pub(super) fn envelopes(stored: Vec<StoredMessage>) -> Vec<Envelope> {
 pub(super) fn status((id, line): (String, Option<StatusLine>)) -> answer::Status {
     let Some(line) = line else { return answer::Status::not_found(id) };
     let at = |stage: Option<Timestamp>| stage.map(|at| iso(at.millis()));
-    answer::Status::Known {
+    answer::Status::Known(Box::new(answer::KnownStatus {
         id: line.id,
         status: line.status.as_str(),
         attempts: line.attempts,
@@ -59,7 +59,7 @@ pub(super) fn status((id, line): (String, Option<StatusLine>)) -> answer::Status
             held: at(line.stages.held),
             failed: at(line.stages.failed),
         },
-    }
+    }))
 }
 
 pub(super) fn peer(peer: Peer) -> answer::Peer {

@@ -68,7 +68,6 @@ impl RateLimit {
 fn source(address: IpAddr) -> Source {
     match address {
         IpAddr::V4(address) => Source::V4(address.to_bits()),
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
         IpAddr::V6(address) => Source::V6((address.to_bits() >> 64) as u64),
     }
 }

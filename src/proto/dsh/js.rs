@@ -89,15 +89,7 @@ pub fn truthy(value: &JsonText) -> bool {
 /// A `limit` as sent: what is no finite number takes the default, the rest is cut to whole numbers from 1 to 200.
 pub fn limit(number: Option<f64>) -> u32 {
     match number {
-        Some(number) if number.is_finite() => {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "clamped to 1–200 first"
-            )]
-            let whole = number.trunc().clamp(1.0, f64::from(MOST)) as u32;
-            whole
-        }
+        Some(number) if number.is_finite() => number.trunc().clamp(1.0, f64::from(MOST)) as u32,
         _ => DEFAULT,
     }
 }

@@ -7,7 +7,6 @@ use crate::store::StoreError;
 use crate::store::local::EndedMessage;
 
 /// Nobody has to be told yet.
-#[expect(clippy::unnecessary_wraps, reason = "telling somebody can fail, and must then fail the transaction")]
 pub(crate) fn ended(_conn: &Connection, _message: &EndedMessage) -> Result<(), StoreError> {
     Ok(())
 }

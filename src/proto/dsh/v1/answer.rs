@@ -18,7 +18,6 @@ pub struct About {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "the wire has four flags")]
 pub struct Capabilities {
     pub lease_delivery: bool,
     pub request_reply: bool,
@@ -100,21 +99,21 @@ pub struct Statuses {
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "made to be written out at once; most ids are known")]
 pub enum Status {
-    Known {
-        id: DshId,
-        status: &'static str,
-        attempts: u32,
-        ts: String,
-        from: Party,
-        to: Party,
-        kind: Kind,
-        stages: Stages,
-    },
-    Unknown {
-        id: String,
-        status: &'static str,
-        attempts: u32,
-    },
+    Known(Box<KnownStatus>),
+    Unknown { id: String, status: &'static str, attempts: u32 },
+}
+
+/// A message that the caller has sent or received.
+#[derive(Debug, Serialize)]
+pub struct KnownStatus {
+    pub id: DshId,
+    pub status: &'static str,
+    pub attempts: u32,
+    pub ts: String,
+    pub from: Party,
+    pub to: Party,
+    pub kind: Kind,
+    pub stages: Stages,
 }
 
 impl Status {

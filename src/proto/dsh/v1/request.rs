@@ -144,13 +144,7 @@ fn lease_seconds(seconds: &JsonText) -> Result<u32, ApiError> {
     if !LEASE_SECONDS.contains(&seconds) || seconds.fract() != 0.0 {
         return Err(ApiError::bad_request("leaseSeconds must be an integer from 1 to 86400"));
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number from 1 to 86400"
-    )]
-    let whole = seconds as u32;
-    Ok(whole)
+    Ok(seconds as u32)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ pub fn signed<'a>(method: &'a str, target: &'a str, timestamp: &'a str, body: &'
 
 /// Whether the timestamp of a request is near enough to `now` (Unix seconds).
 pub fn is_recent(timestamp: &str, now: i64) -> bool {
-    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
     let distance = (js::number(timestamp) - now as f64).abs();
     distance <= MAX_SKEW
 }

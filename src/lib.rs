@@ -2,7 +2,7 @@
 //!
 //! The map, left knows nothing of right (`tests/architecture.rs` enforces it):
 //!
-//! `proto`, `crypto` → `domain` → `store` → `broker`, `relay`, `redsyn_client` → `bridge` → `runtime` → `cli`
+//! `crypto` → `proto` → `domain` → `config` → `store` → `broker`, `relay`, `redsyn_client` → `bridge` → `runtime` → `cli`
 //!
 //! `broker` and `relay` never meet. Only `*/http` names axum, only `redsyn_client` names reqwest, only
 //! `store/sqlite` names rusqlite, and only `domain/clock` and `runtime` read the system clock.
@@ -10,10 +10,13 @@
 //! Invariants: an answer that says "stored" is sent after the commit; secrets and message bodies are never
 //! logged; every rule about time takes the one [`domain::clock::Clock`].
 
+pub mod bridge;
+pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod crypto;
 pub mod domain;
 pub mod proto;
+pub mod redsyn_client;
 pub mod relay;
 pub mod store;

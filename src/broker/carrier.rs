@@ -9,10 +9,21 @@ use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::names::AgentName;
 use crate::store::local::{NewMessage, Peer, Sent};
 
+/// Where a recipient lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// On this machine, under the name as written.
+    Local,
+    /// On this machine, under another name: an address of its own was written.
+    LocalAs(AgentName),
+    /// Beyond this machine, or meant to be: [`Carrier::send`] says what is wrong with it.
+    Away,
+}
+
 /// Carries messages whose recipient is not an agent of this machine.
 pub trait Carrier: Send + Sync + fmt::Debug + 'static {
-    /// Whether `to` names somebody beyond this machine, seen from `from`. Local agents never do.
-    fn carries(&self, from: &AgentName, to: &str) -> bool;
+    /// Where `to` lies, seen from `from`. A bare name that is no contact is always of this machine.
+    fn route(&self, from: &AgentName, to: &str) -> Route;
 
     /// Stores the message together with the promise to carry it, in one transaction. Resolves after the commit.
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>>;
@@ -30,8 +41,8 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
 pub struct NoCarrier;
 
 impl Carrier for NoCarrier {
-    fn carries(&self, _from: &AgentName, _to: &str) -> bool {
-        false
+    fn route(&self, _from: &AgentName, _to: &str) -> Route {
+        Route::Local
     }
 
     fn send(&self, _message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>> {

@@ -23,7 +23,6 @@ use crate::store::sqlite::relay::SqliteRelay;
 /// How long a stopped relay may take: longer than it gives its connections, as long as a supervisor waits.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
-/// Run or administer a REDSYN relay.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
     /// The relay's configuration.
@@ -78,36 +77,47 @@ enum NodeCommand {
 }
 
 /// Runs the command on a runtime of its own.
-///
-/// # Errors
-/// What went wrong, in one sentence.
-pub fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RelayArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // If even this cannot be written, the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "redsyn-bridge: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(args: &RelayArgs) -> anyhow::Result<()> {
     let config = RelayConfig::load(&args.config)?;
+    if matches!(args.command, RelayCommand::Serve) {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let _lock = lock(&config.data_dir)?;
         let service = open(&config).await?;
-        let done = command(args.command, &config, &service).await;
+        let done = command(&args.command, &config, &service).await;
         let closed = service.close().await;
         done.and_then(|()| Ok(closed?))
     });
     // A blocked file operation must not keep the process from ending.
     runtime.shutdown_timeout(STOP_TIME);
-    done.map(|()| ExitCode::SUCCESS)
+    done
 }
 
-async fn command(command: RelayCommand, config: &RelayConfig, service: &Arc<Service>) -> anyhow::Result<()> {
+async fn command(command: &RelayCommand, config: &RelayConfig, service: &Arc<Service>) -> anyhow::Result<()> {
     match command {
         RelayCommand::Serve => serve_until_signal(config, service).await,
         RelayCommand::User(UserCommand::Add { email, plan, json }) => {
-            let id = service.create_person(&email, &plan).await?;
-            print(json, &id, || json!({"id": id.to_string(), "email": email, "plan": plan}))
+            let id = service.create_person(email, plan).await?;
+            print(*json, &id, || json!({"id": id.to_string(), "email": email, "plan": plan}))
         }
-        RelayCommand::User(UserCommand::Ls { json }) => list(service, json).await,
+        RelayCommand::User(UserCommand::Ls { json }) => list(service, *json).await,
         RelayCommand::Node(NodeCommand::Add { user, name, json }) => {
-            let person = person(service, &user).await?;
-            let token = service.create_node(person, &name).await?;
-            print(json, &token.expose(), || json!({"token": token.expose(), "user": person.to_string(), "name": name}))
+            let person = person(service, user).await?;
+            let token = service.create_node(person, name).await?;
+            print(*json, &token.expose(), || json!({"token": token.expose(), "user": person.to_string(), "name": name}))
         }
     }
 }

@@ -1,21 +1,23 @@
 //! `relay.yaml`: a relay of its own. Paths are relative to the file.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use serde_yaml::{Mapping, Value};
+use serde_yaml::Value;
 
-use super::keys;
+use super::ConfigError;
+use super::fields::{Fields, KeyError};
 use crate::domain::relay::plan::{Plan, Plans};
 
-const DEFAULT_LISTEN: &str = "127.0.0.1:19122";
+const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
 const DEFAULT_DATA_DIR: &str = "data";
-const KEYS: &[&str] = &["listen", "dataDir", "tls", "database", "trustedProxies", "webhooks", "plans"];
-const WEBHOOK_KEYS: &[&str] = &["allow_insecure_targets"];
-const PLAN_KEYS: &[&str] = &["messagesPerDay", "filesMb", "ttlDays", "agents", "links", "webhooks"];
+const UNLIMITED: &str = "unlimited";
 const MB: u64 = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
+/// The longest a message may wait on any plan (spec, «Límites»).
+const TTL_DAYS_MAX: u64 = 30;
 
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -25,138 +27,105 @@ pub struct RelayConfig {
     pub plans: Plans,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum RelayConfigError {
-    #[error("cannot read {0}: {1}")]
-    Read(PathBuf, std::io::Error),
-    #[error("{0}: {1}")]
-    Yaml(PathBuf, serde_yaml::Error),
-    /// The file and what is wrong in it.
-    #[error("{0}: {1}")]
-    Wrong(PathBuf, String),
-}
-
 impl RelayConfig {
     /// # Errors
     /// When the file cannot be read, or says something that cannot be.
-    pub fn load(path: &Path) -> Result<Self, RelayConfigError> {
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let wrong = |line, problem| ConfigError { file: file.to_owned(), line, problem };
         let text =
-            std::fs::read_to_string(path).map_err(|error| RelayConfigError::Read(path.to_owned(), error))?;
-        let value: Value =
-            serde_yaml::from_str(&text).map_err(|error| RelayConfigError::Yaml(path.to_owned(), error))?;
-        let base = path.parent().unwrap_or(Path::new(""));
-        parse(&value, base).map_err(|wrong| RelayConfigError::Wrong(path.to_owned(), wrong))
+            std::fs::read_to_string(file).map_err(|error| wrong(None, format!("cannot be read: {error}")))?;
+        let value: Value = serde_yaml::from_str(&text)
+            .map_err(|error| wrong(error.location().map(|at| at.line()), error.to_string()))?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        parse(&value, base).map_err(|error| wrong(None, error.to_string()))
     }
 }
 
-fn parse(value: &Value, base: &Path) -> Result<RelayConfig, String> {
-    // An empty file is a relay with nothing but defaults.
-    let empty = Mapping::new();
-    let root = match value {
-        Value::Null => &empty,
-        other => mapping(other, "the file")?,
-    };
-    check_keys(root, KEYS, "")?;
+fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
+    let mut root = Fields::of(value, "relay")?;
     for (key, instead) in [("tls", "put the relay behind a TLS proxy"), ("database", "use dataDir")] {
-        if given(root, key).is_some() {
-            return Err(format!("{key} is not available yet: {instead}"));
+        if root.take(key).is_some() {
+            return Err(root.wrong(key, format!("is not available yet: {instead}")));
         }
     }
-    if let Some(webhooks) = given(root, "webhooks") {
-        let webhooks = mapping(webhooks, "webhooks")?;
-        check_keys(webhooks, WEBHOOK_KEYS, "webhooks: ")?;
-        if given(webhooks, "allow_insecure_targets").is_some_and(|on| on != &Value::Bool(false)) {
-            return Err("webhooks.allow_insecure_targets is not available yet".to_owned());
+    webhooks(&mut root)?;
+    let listen = match root.text("listen")? {
+        None => DEFAULT_LISTEN,
+        Some(text) => {
+            text.parse().map_err(|_| root.wrong("listen", format!("{text:?} is not address:port")))?
         }
-    }
-    let listen = text(root, "listen")?.unwrap_or(DEFAULT_LISTEN);
-    Ok(RelayConfig {
-        listen: listen.parse().map_err(|_| format!("listen: {listen:?} is not address:port"))?,
-        data_dir: base.join(text(root, "dataDir")?.unwrap_or(DEFAULT_DATA_DIR)),
-        trusted_proxies: trusted_proxies(root)?,
-        plans: plans(root)?,
-    })
+    };
+    let config = RelayConfig {
+        listen,
+        data_dir: base.join(root.text("dataDir")?.as_deref().unwrap_or(DEFAULT_DATA_DIR)),
+        trusted_proxies: trusted_proxies(&mut root)?,
+        plans: plans(&mut root)?,
+    };
+    root.finish()?;
+    Ok(config)
 }
 
-fn trusted_proxies(root: &Mapping) -> Result<Vec<IpNet>, String> {
-    let Some(value) = given(root, "trustedProxies") else { return Ok(Vec::new()) };
-    let entries = value.as_sequence().ok_or("trustedProxies must be a list of addresses")?;
+fn webhooks(root: &mut Fields) -> Result<(), KeyError> {
+    let Some(section) = root.section("webhooks")? else { return Ok(()) };
+    let mut webhooks = Fields::of(&Value::Mapping(section), "relay.webhooks")?;
+    if webhooks.flag("allow_insecure_targets")? == Some(true) {
+        return Err(webhooks.wrong("allow_insecure_targets", "is not available yet: there are no webhooks"));
+    }
+    webhooks.finish()
+}
+
+/// Single addresses and whole networks.
+fn trusted_proxies(root: &mut Fields) -> Result<Vec<IpNet>, KeyError> {
+    let entries = root.list("trustedProxies")?;
     entries
         .iter()
-        .map(|entry| {
-            let text = entry.as_str().unwrap_or_default();
+        .map(|text| {
             let network = text.parse::<IpNet>().ok();
-            let network = network.or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from));
-            network.ok_or_else(|| format!("trustedProxies: {entry:?} is no address or network"))
+            let network = network.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+            network.ok_or_else(|| root.wrong("trustedProxies", format!("{text:?} is no address or network")))
         })
         .collect()
 }
 
 /// The spec's table with changes. A plan that is not in it starts from the tightest one.
-fn plans(root: &Mapping) -> Result<Plans, String> {
+fn plans(root: &mut Fields) -> Result<Plans, KeyError> {
     let mut plans = Plans::default();
-    let Some(value) = given(root, "plans") else { return Ok(plans) };
-    for (name, changes) in mapping(value, "plans")? {
-        let name = name.as_str().filter(|name| !name.is_empty()).ok_or("plans: a plan's name must be a text")?;
-        let changes = mapping(changes, &format!("plans.{name}"))?;
-        let path = format!("plans.{name}: ");
-        check_keys(changes, PLAN_KEYS, &path)?;
-        let plan = changed(plans.get(name).clone(), changes).map_err(|wrong| format!("{path}{wrong}"))?;
+    for (name, changes) in root.section("plans")?.unwrap_or_default() {
+        let Some(name) = name.as_str().filter(|name| !name.is_empty()) else {
+            return Err(root.wrong("plans", "a plan's name must be a text"));
+        };
+        let mut fields = Fields::of(&changes, &format!("relay.plans.{name}"))?;
+        let plan = changed(plans.get(name).clone(), &mut fields)?;
+        fields.finish()?;
         plans.set(name, plan);
     }
     Ok(plans)
 }
 
-fn changed(plan: Plan, changes: &Mapping) -> Result<Plan, String> {
+fn changed(plan: Plan, changes: &mut Fields) -> Result<Plan, KeyError> {
     Ok(Plan {
-        messages_per_day: limit(changes, "messagesPerDay", plan.messages_per_day)?,
-        files_bytes: match limit(changes, "filesMb", None)? {
-            None if !changes.contains_key("filesMb") => plan.files_bytes,
-            mb => mb.map(|mb| mb.saturating_mul(MB)),
+        messages_per_day: limit(changes, "messagesPerDay")?.unwrap_or(plan.messages_per_day),
+        files_bytes: limit(changes, "filesMb")?
+            .map_or(plan.files_bytes, |mb| mb.map(|mb| mb.saturating_mul(MB))),
+        ttl_secs: match limit(changes, "ttlDays")? {
+            None => plan.ttl_secs,
+            Some(Some(days @ 1..=TTL_DAYS_MAX)) => days * DAY,
+            Some(_) => return Err(changes.wrong("ttlDays", format!("must be 1 to {TTL_DAYS_MAX}"))),
         },
-        ttl_secs: match limit(changes, "ttlDays", Some(0))? {
-            Some(0) if !changes.contains_key("ttlDays") => plan.ttl_secs,
-            Some(days @ 1..=30) => days * DAY,
-            _ => return Err("ttlDays must be 1 to 30".to_owned()),
-        },
-        agents: limit(changes, "agents", plan.agents)?,
-        links: limit(changes, "links", plan.links)?,
-        webhooks: limit(changes, "webhooks", plan.webhooks)?,
+        agents: limit(changes, "agents")?.unwrap_or(plan.agents),
+        links: limit(changes, "links")?.unwrap_or(plan.links),
+        webhooks: limit(changes, "webhooks")?.unwrap_or(plan.webhooks),
     })
 }
 
-/// A number, or `unlimited`.
-fn limit(changes: &Mapping, key: &str, before: Option<u64>) -> Result<Option<u64>, String> {
-    match changes.get(key) {
-        None => Ok(before),
-        Some(Value::String(text)) if text == "unlimited" => Ok(None),
-        Some(value) => {
-            value.as_u64().map(Some).ok_or_else(|| format!("{key} must be a number or \"unlimited\""))
-        }
-    }
-}
-
-fn check_keys(mapping: &Mapping, known: &[&str], path: &str) -> Result<(), String> {
-    if mapping.keys().any(|key| !key.is_string()) {
-        return Err(format!("{path}keys must be texts"));
-    }
-    match keys::unknown(mapping.keys().filter_map(Value::as_str), known) {
-        Some(unknown) => Err(format!("{path}{unknown}")),
-        None => Ok(()),
-    }
-}
-
-fn mapping<'a>(value: &'a Value, what: &str) -> Result<&'a Mapping, String> {
-    value.as_mapping().ok_or_else(|| format!("{what} must be keys and values"))
-}
-
-fn given<'a>(mapping: &'a Mapping, key: &str) -> Option<&'a Value> {
-    mapping.get(key).filter(|value| !value.is_null())
-}
-
-fn text<'a>(root: &'a Mapping, key: &str) -> Result<Option<&'a str>, String> {
-    match given(root, key) {
+/// A number, or `unlimited`; `None` when the key is not there.
+fn limit(changes: &mut Fields, key: &str) -> Result<Option<Option<u64>>, KeyError> {
+    match changes.text(key)? {
         None => Ok(None),
-        Some(value) => value.as_str().map(Some).ok_or_else(|| format!("{key} must be a text")),
+        Some(text) if text == UNLIMITED => Ok(Some(None)),
+        Some(text) => match text.parse() {
+            Ok(number) => Ok(Some(Some(number))),
+            Err(_) => Err(changes.wrong(key, format!("must be a whole number or {UNLIMITED}"))),
+        },
     }
 }

@@ -100,7 +100,7 @@ impl EncPrivateKey {
 
     /// The base64url text of the scalar, for the key file alone.
     pub fn to_text(&self) -> Zeroizing<String> {
-        let scalar = Zeroizing::new(<[u8; 32]>::from(self.0.to_bytes()));
+        let scalar = Zeroizing::new(self.0.to_bytes());
         Zeroizing::new(base64url::encode(scalar.as_slice()))
     }
 

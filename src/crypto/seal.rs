@@ -163,7 +163,9 @@ pub fn open_files(
 /// Step 2: the X coordinate of the ECDH point, 32 bytes.
 pub fn shared_secret(private: &EncPrivateKey, public: &EncKey) -> Zeroizing<[u8; 32]> {
     let shared = private.secret().diffie_hellman(public.point());
-    Zeroizing::new((*shared.raw_secret_bytes()).into())
+    let mut out = Zeroizing::new([0; 32]);
+    out.iter_mut().zip(shared.raw_secret_bytes()).for_each(|(to, from)| *to = *from);
+    out
 }
 
 /// Step 3: HKDF-SHA256 with the 65 bytes of the ephemeral public key as salt. Always some key: 32 bytes are

@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    pub fn new(text: String) -> Self {
-        Self(Zeroizing::new(text))
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
     }
 
     /// The text itself, for the one use at hand. Not to be stored or logged.

@@ -13,7 +13,7 @@ const MAX_TIME_DIGITS: usize = 15;
 /// The header for a delivery made at `t` (Unix seconds).
 pub fn header(secret: &Secret, t: i64, body: &[u8]) -> String {
     let t = t.to_string();
-    let v1 = hmac::sign_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body]);
+    let v1 = hmac::sha256_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body]);
     format!("t={t},v1={v1}")
 }
 
@@ -32,7 +32,7 @@ pub fn verify(secret: &Secret, header: &str, body: &[u8], now: i64) -> bool {
     let (Some(t), Some(v1)) = (t, v1) else { return false };
     let Some(sent) = parse_time(t) else { return false };
     now.abs_diff(sent) <= WINDOW_SECS
-        && hmac::verify_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body], v1)
+        && hmac::verify_hex(secret.expose().as_bytes(), &[t.as_bytes(), b".", body], &v1.to_ascii_lowercase())
 }
 
 fn parse_time(text: &str) -> Option<i64> {

@@ -1,7 +1,9 @@
 //! What is kept. Operations here are those of the domain (send, pull, ack …), never SQL or rows, so that
 //! another database can stand behind them. Nothing here may know HTTP.
 
+pub mod bridge;
 pub mod error;
+pub mod local;
 pub mod relay;
 pub mod sqlite;
 

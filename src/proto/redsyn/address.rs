@@ -219,9 +219,12 @@ mod tests {
         assert!(serde_json::from_str::<Person>("\"acme/finance/ana\"").is_err());
     }
 
+    const FULL: &str = "topic:([a-z0-9_-]{1,8}/){2}[a-z0-9._-]{3,8}|\
+        ([a-z0-9_-]{1,8}/){3}[a-z0-9_-]{1,8}(#new|#s[0-9]{1,4})?";
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "(topic:[a-z0-9_-]{1,8}/[a-z0-9_-]{1,8}/[a-z0-9._-]{3,8}|([a-z0-9_-]{1,8}/){3}[a-z0-9_-]{1,8}(#new|#s[0-9]{1,4})?)") {
+        fn what_is_written_is_read(text in FULL) {
             prop_assert_eq!(text.parse::<Destination>().unwrap().to_string(), text);
         }
 

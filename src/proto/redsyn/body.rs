@@ -118,7 +118,10 @@ mod tests {
             assert_eq!(Body::parse(value), Err(error));
         }
         assert!(matches!(Body::parse(json!({"type": ENCRYPTED})), Err(BodyError::BadEnc(_))));
-        assert_eq!(Body::parse(json!({"type": JSON, "data": null})).unwrap().view(), BodyView::Json(&Value::Null));
+        assert_eq!(
+            Body::parse(json!({"type": JSON, "data": null})).unwrap().view(),
+            BodyView::Json(&Value::Null)
+        );
     }
 
     #[test]

@@ -193,7 +193,9 @@ fn optional_text(raw: &Map<String, Value>, name: &str) -> Result<Option<String>,
 
 fn optional_id(raw: &Map<String, Value>, name: &str) -> Result<Option<MessageId>, EnvelopeError> {
     optional_text(raw, name)?
-        .map(|text| MessageId::try_from(text).map_err(|_| shape(format!("{name} must have 1 to 200 characters"))))
+        .map(|text| {
+            MessageId::try_from(text).map_err(|_| shape(format!("{name} must have 1 to 200 characters")))
+        })
         .transpose()
 }
 
@@ -241,7 +243,8 @@ fn error_flag(raw: &Map<String, Value>) -> Result<bool, EnvelopeError> {
 
 fn zip(raw: &Map<String, Value>) -> Result<Option<Vec<u8>>, EnvelopeError> {
     let Some(files) = raw.get("files").filter(|files| !files.is_null()) else { return Ok(None) };
-    let text = files.get("zip").and_then(Value::as_str).ok_or_else(|| shape("files must be {\"zip\": base64}"))?;
+    let text =
+        files.get("zip").and_then(Value::as_str).ok_or_else(|| shape("files must be {\"zip\": base64}"))?;
     let bytes = base64url::zip_decode(text).map_err(|_| shape("files.zip is not base64"))?;
     if bytes.len() > FILES_LIMIT {
         return Err(EnvelopeError::TooLarge("files are over 5 MB".into()));

@@ -50,7 +50,11 @@ impl TryFrom<String> for MessageId {
     type Error = MessageIdError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        if text.is_empty() || text.chars().count() > Self::MAX_CHARS { Err(MessageIdError) } else { Ok(Self(text)) }
+        if text.is_empty() || text.chars().count() > Self::MAX_CHARS {
+            Err(MessageIdError)
+        } else {
+            Ok(Self(text))
+        }
     }
 }
 

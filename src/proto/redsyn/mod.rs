@@ -1,4 +1,4 @@
-//! REDSYN v1: addresses, envelopes and bodies, policies, what a signature covers, and the keys of nodes.
+//! REDSYN v1: addresses, envelopes, what a signature covers, policies, and the keys of nodes.
 
 pub mod address;
 pub mod body;

@@ -123,7 +123,12 @@ impl Policy {
             Some(Value::Bool(on)) => Ok(*on),
             Some(_) => Err(PolicyError::Flag(name)),
         };
-        Ok(Self { allow, full_trust, signed_only: flag("signed_only")?, encrypted_only: flag("encrypted_only")? })
+        Ok(Self {
+            allow,
+            full_trust,
+            signed_only: flag("signed_only")?,
+            encrypted_only: flag("encrypted_only")?,
+        })
     }
 
     /// What `parse` reads.
@@ -156,7 +161,11 @@ impl Policy {
             Allow::OtherOrg(org) => asker.address.org == *org,
         };
         let passes = asker.is_owner
-            || if self.allow.is_empty() { same_org && in_team(&agent.team) } else { self.allow.iter().any(allowed) };
+            || if self.allow.is_empty() {
+                same_org && in_team(&agent.team)
+            } else {
+                self.allow.iter().any(allowed)
+            };
         if !passes {
             return Err(Refused::From(self.accepts(agent)));
         }

@@ -199,9 +199,12 @@ mod tests {
         }
     }
 
+    const WRITTEN: &str = "topic:([a-z0-9_-]{1,8}/){0,2}[a-z0-9_-]{1,8}|\
+        ([a-z0-9_-]{1,8}/){0,3}[a-z0-9_-]{1,8}(#new|#s[0-9]{1,4})?";
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "(topic:([a-z0-9_-]{1,8}/){0,2}[a-z0-9_-]{1,8}|([a-z0-9_-]{1,8}/){0,3}[a-z0-9_-]{1,8}(#new|#s[0-9]{1,4})?)") {
+        fn what_is_written_is_read(text in WRITTEN) {
             prop_assert_eq!(text.parse::<ShortAddress>().unwrap().to_string(), text);
         }
 

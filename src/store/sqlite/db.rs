@@ -94,6 +94,17 @@ impl Db {
         Self::start(conn, path.to_owned())
     }
 
+    /// A database that lives and dies with its owning thread; nothing is written to disk.
+    ///
+    /// # Errors
+    /// When SQLite has no memory for it.
+    pub fn in_memory(steps: Steps) -> Result<Self, StoreError> {
+        let conn = Connection::open_in_memory()?;
+        prepare_connection(&conn)?;
+        schema::migrate(&conn, steps)?;
+        Self::start(conn, PathBuf::from("memory"))
+    }
+
     fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
         let name = path
@@ -154,11 +165,16 @@ fn open_connection(path: &Path) -> Result<Connection, StoreError> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "foreign_keys", "ON")?;
     // Deleted bodies must not linger in free pages.
     conn.pragma_update(None, "secure_delete", "FAST")?;
-    conn.set_prepared_statement_cache_capacity(256);
+    prepare_connection(&conn)?;
     Ok(conn)
+}
+
+fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "foreign_keys", "ON")?;
+    conn.set_prepared_statement_cache_capacity(256);
+    Ok(())
 }
 
 fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
@@ -247,6 +263,15 @@ mod tests {
         db.close().await.unwrap();
         let db = Db::open(&path, STEPS).unwrap();
         assert_eq!(count(&db).await, 1);
+    }
+
+    #[tokio::test]
+    async fn memory_keeps_nothing_after_closing() {
+        let db = Db::in_memory(STEPS).unwrap();
+        insert(&db, 1).await.unwrap();
+        assert_eq!(count(&db).await, 1);
+        db.close().await.unwrap();
+        assert_eq!(count(&Db::in_memory(STEPS).unwrap()).await, 0);
     }
 
     #[tokio::test]

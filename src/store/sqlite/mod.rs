@@ -1,6 +1,12 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
+pub mod bridge;
 pub mod db;
+pub(crate) mod ended;
+pub mod local;
+pub mod local_schema;
+#[cfg(test)]
+mod plans;
 pub mod relay;
 pub mod schema;
 
@@ -9,6 +15,10 @@ use crate::store::StoreError;
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
+        if let rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) = error
+        {
+            return Self::Damaged(error.to_string());
+        }
         match error.sqlite_error_code() {
             Some(Code::DiskFull) => Self::Full,
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Locked,

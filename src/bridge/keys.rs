@@ -1,0 +1,87 @@
+//! This node's own keys: ed25519 to sign, P-256 to be sealed for (mapping §8). Where they are kept is the caller's.
+
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::crypto::enc_key::{EncPrivateKey, sign_enc_key};
+use crate::crypto::key_text::KeyError;
+use crate::crypto::sign::SigningKey;
+use crate::domain::random::Random;
+use crate::proto::redsyn::keys::KeyRegistration;
+
+/// Both private keys. Wiped when dropped; `Debug` shows none of it.
+#[derive(Debug)]
+pub struct NodeKeys {
+    pub signing: SigningKey,
+    pub enc: EncPrivateKey,
+}
+
+/// Why a key file cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NodeKeysError {
+    #[error("it is not a key file: expected JSON with \"ed25519\" and \"p256\"")]
+    Shape,
+    #[error("its keys cannot be read: {0}")]
+    Key(#[from] KeyError),
+}
+
+impl NodeKeys {
+    pub fn generate(random: &dyn Random) -> Self {
+        let seed = Zeroizing::new(random.bytes::<32>());
+        loop {
+            let scalar = Zeroizing::new(random.bytes::<32>());
+            // Out of 2^256 numbers about 2^224 are no P-256 scalars: then draw again.
+            if let Ok(enc) = EncPrivateKey::from_scalar(&scalar) {
+                return Self { signing: SigningKey::from_seed(&seed), enc };
+            }
+        }
+    }
+
+    /// # Errors
+    /// When the text is not what [`NodeKeys::to_text`] writes.
+    pub fn parse(text: &str) -> Result<Self, NodeKeysError> {
+        let file: Value = serde_json::from_str(text).map_err(|_| NodeKeysError::Shape)?;
+        let part = |name: &str| file.get(name).and_then(Value::as_str).ok_or(NodeKeysError::Shape);
+        Ok(Self { signing: SigningKey::parse(part("ed25519")?)?, enc: EncPrivateKey::parse(part("p256")?)? })
+    }
+
+    /// JSON for a file that only its owner may read.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let file = json!({"ed25519": self.signing.to_text().as_str(), "p256": self.enc.to_text().as_str()});
+        Zeroizing::new(format!("{file}\n"))
+    }
+
+    /// The body of `PUT /nodes/key`.
+    pub fn registration(&self) -> KeyRegistration {
+        let enc_key = self.enc.enc_key().to_string();
+        KeyRegistration {
+            public_key: self.signing.verifying_key().to_string(),
+            enc_sig: Some(sign_enc_key(&self.signing, &enc_key).to_text()),
+            enc_key: Some(enc_key),
+            rotate: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::random::SystemRandom;
+
+    #[test]
+    fn keys_survive_their_file_and_stay_out_of_debug_output() {
+        let keys = NodeKeys::generate(&SystemRandom);
+        let again = NodeKeys::parse(&keys.to_text()).unwrap();
+        assert_eq!(again.registration().public_key, keys.registration().public_key);
+        assert_eq!(again.registration().enc_key, keys.registration().enc_key);
+        assert!(!format!("{keys:?}").contains(keys.signing.to_text().as_str()));
+        again.registration().check().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused() {
+        for text in ["", "{}", "{\"ed25519\": \"x\", \"p256\": \"y\"}"] {
+            assert!(NodeKeys::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The mapping of messages, both ways (design: mapping §2–§5). Pure: values in, values out.
+
+use serde_json::{Map, Value, json};
+
+use super::names::Names;
+use crate::config::redsyn::MappedAgent;
+use crate::crypto::sign::VerifyingKey;
+use crate::crypto::{jcs, json as ijson, sha256};
+use crate::domain::clock::Timestamp;
+use crate::domain::crossing::LocalKind;
+use crate::proto::dsh::json::JsonText;
+use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::dsh::v1::envelope::{Kind as DshKind, MessageType};
+use crate::proto::redsyn::address::SessionId;
+use crate::proto::redsyn::body::{Body, BodyView};
+use crate::proto::redsyn::envelope::DeliveredEnvelope;
+use crate::proto::redsyn::ids::{BODY_LIMIT, Kind, MessageId};
+use crate::store::bridge::{Arrival, Content, OutboxEntry};
+use crate::store::local::NewMessage;
+
+/// Marks the reference in which what dsh has and REDSYN has not travels (mapping §4).
+const EXTRAS_URN: &str = "urn:dsh-agent-relay:envelope:1";
+/// The longest dsh id that is also the REDSYN id.
+const PLAIN_ID_MAX: usize = 128;
+/// What sealing adds beside base64: the frame of the sealed JSON and of `enc`, with its keys, nonces and tag.
+const SEAL_FRAME: usize = 640;
+
+/// Why a local message cannot leave.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CannotLeave {
+    #[error("the message is over the 64 KB that a REDSYN body may have{0}")]
+    TooLarge(&'static str),
+    #[error("the body cannot travel: {0}")]
+    NotJson(String),
+    #[error("redsyn.{0}")]
+    Options(&'static str),
+}
+
+/// What a sender may say for the journey, in the additive field `redsyn` (mapping §5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Seconds.
+    pub ttl: Option<u64>,
+    pub refs: Vec<Value>,
+}
+
+impl Options {
+    /// # Errors
+    /// When a field is not what it should be.
+    pub fn parse(redsyn: Option<&Value>) -> Result<Self, CannotLeave> {
+        let Some(redsyn) = redsyn else { return Ok(Self::default()) };
+        let ttl = match redsyn.get("ttl") {
+            None | Some(Value::Null) => None,
+            Some(ttl) => Some(
+                ttl.as_u64()
+                    .filter(|ttl| *ttl > 0)
+                    .ok_or(CannotLeave::Options("ttl is whole seconds above 0"))?,
+            ),
+        };
+        let refs = match redsyn.get("refs") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(refs)) if refs.iter().all(Value::is_object) => refs.clone(),
+            Some(_) => return Err(CannotLeave::Options("refs is a list of objects")),
+        };
+        if redsyn.get("files").is_some_and(|files| !files.is_null()) {
+            return Err(CannotLeave::Options("files cannot be sent yet"));
+        }
+        Ok(Self { ttl, refs })
+    }
+}
+
+/// The REDSYN id of a local message: the same where the alphabet allows, else `x` and the SHA-256 of it in hex.
+pub fn travel_id(id: &DshId) -> Option<MessageId> {
+    let text = id.as_str();
+    let plain =
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'));
+    if plain && !text.is_empty() && text.len() <= PLAIN_ID_MAX {
+        return text.parse().ok();
+    }
+    format!("x{}", sha256::hex(text.as_bytes())).parse().ok()
+}
+
+/// How the message calls itself.
+pub fn local_kind(message: &NewMessage) -> LocalKind {
+    match (message.message_type, message.kind) {
+        (MessageType::Ack, _) => match message.body.to_value() {
+            Some(body) if body.get("status").and_then(Value::as_str) == Some("error") => {
+                LocalKind::ReceiptError
+            }
+            _ => LocalKind::ReceiptOk,
+        },
+        (MessageType::Message, DshKind::Message) => LocalKind::Message,
+        (MessageType::Message, DshKind::Request) => LocalKind::Request,
+        (MessageType::Message, DshKind::Reply) => LocalKind::Reply,
+    }
+}
+
+/// The REDSYN body and references of a local message. `may_be_sealed` says to leave room for the seal.
+///
+/// # Errors
+/// When it does not fit into 64 KB, or is JSON that cannot be signed.
+pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> Result<Content, CannotLeave> {
+    let value = ijson::parse(message.body.as_json().as_bytes())
+        .map_err(|error| CannotLeave::NotJson(error.to_string()))?;
+    let body =
+        if local_kind(message) == LocalKind::ReceiptError { receipt_error(&value) } else { outbound(value) };
+    let mut refs = options.refs.clone();
+    if message.ack {
+        let extras =
+            jcs::canonical(&json!({"ack": true})).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
+        refs.push(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&extras)}));
+    }
+    body.check_size().map_err(|_| CannotLeave::TooLarge(""))?;
+    let refs_len: usize = refs.iter().map(|reference| reference.to_string().len() + 1).sum();
+    if may_be_sealed && (body.as_value().to_string().len() + refs_len + SEAL_FRAME) * 4 / 3 > BODY_LIMIT {
+        return Err(CannotLeave::TooLarge(" once it is sealed (about 48 KB in the clear)"));
+    }
+    Ok(Content { body, refs })
+}
+
+/// `{"text": s}` and nothing else is text; any other JSON is data.
+fn outbound(value: Value) -> Body {
+    match &value {
+        Value::Object(fields) if fields.len() == 1 => match fields.get("text") {
+            Some(Value::String(text)) => Body::text(text.clone()),
+            _ => Body::json(value),
+        },
+        _ => Body::json(value),
+    }
+}
+
+fn receipt_error(value: &Value) -> Body {
+    let why = value.get("error").and_then(Value::as_str).unwrap_or("unknown");
+    Body::text(format!("the agent reported an error: {why}"))
+}
+
+/// Text arrives as `{"text"}`, an object as itself, any other data as `{"data"}`.
+fn inbound(body: &Body) -> Value {
+    match body.view() {
+        BodyView::Text(text) => json!({"text": text}),
+        BodyView::Json(Value::Object(fields)) => Value::Object(fields.clone()),
+        BodyView::Json(data) => json!({"data": data}),
+        // Opened before it comes here; shown as it is rather than lost.
+        BodyView::Encrypted(_) => json!({"data": body.as_value()}),
+    }
+}
+
+/// An inbound message in the clear.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub body: Body,
+    pub refs: Vec<Value>,
+    /// Where progress and the reply are sealed to.
+    pub reply_key: Option<String>,
+    pub encrypted: bool,
+}
+
+/// What [`arrival`] needs to know.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    pub agent: &'a AgentName,
+    pub mapped: &'a MappedAgent,
+    pub envelope: &'a DeliveredEnvelope,
+    pub session: Option<SessionId>,
+    /// The verified key, and whether a person has confirmed its fingerprint.
+    pub signer: Option<(VerifyingKey, bool)>,
+    pub opened: Opened,
+    /// By our clock.
+    pub expires_at: Option<Timestamp>,
+    pub names: &'a Names,
+    pub now: Timestamp,
+}
+
+/// The local message of a delivered envelope. Its `parentId` is filled in by the store, which knows the local id.
+pub fn arrival(delivery: Delivery<'_>) -> Arrival {
+    let envelope = delivery.envelope;
+    let (extras, refs) = take_extras(delivery.opened.refs);
+    let from = delivery.names.local_name(&envelope.from.agent);
+    let mut message = NewMessage::new(
+        DshId::new(envelope.id.as_str()),
+        crate::proto::dsh::names::Party::new(from),
+        delivery.agent,
+        delivery.now,
+    );
+    message.kind = match envelope.kind {
+        Kind::Request => DshKind::Request,
+        Kind::Reply => DshKind::Reply,
+        Kind::Progress | Kind::Event => DshKind::Message,
+    };
+    message.body = JsonText::from(&inbound(&delivery.opened.body));
+    message.root_id = envelope.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
+    message.ack = extras.get("ack").and_then(Value::as_bool).unwrap_or(false);
+    message.expires_at = delivery.expires_at;
+    message.redsyn =
+        Some(metadata(&delivery.session, &delivery.signer, envelope, &refs, delivery.opened.encrypted));
+    Arrival {
+        agent: delivery.agent.clone(),
+        address: delivery.mapped.address.clone(),
+        id: envelope.id.clone(),
+        kind: envelope.kind,
+        from: envelope.from.clone(),
+        session: delivery.session,
+        thread: envelope.thread.clone(),
+        reply_to: envelope.reply_to.clone(),
+        reply_key: delivery.opened.reply_key,
+        error: envelope.error,
+        message,
+        signer: delivery.signer.map(|(key, _)| key.to_string()),
+        expires_at: delivery.expires_at,
+        now: delivery.now,
+    }
+}
+
+/// Splits our own reference from the sender's.
+fn take_extras(refs: Vec<Value>) -> (Map<String, Value>, Vec<Value>) {
+    let is_ours = |reference: &Value| reference.get("url").and_then(Value::as_str) == Some(EXTRAS_URN);
+    let (ours, theirs): (Vec<_>, Vec<_>) = refs.into_iter().partition(is_ours);
+    let note = ours.first().and_then(|reference| reference.get("note")).and_then(Value::as_str);
+    let extras = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+    (extras, theirs)
+}
+
+/// The additive field `redsyn` of an inbound message (mapping §5). `signed` is the relay's word, `verified` ours.
+fn metadata(
+    session: &Option<SessionId>,
+    signer: &Option<(VerifyingKey, bool)>,
+    envelope: &DeliveredEnvelope,
+    refs: &[Value],
+    encrypted: bool,
+) -> Value {
+    let files = envelope.files.as_ref().map(|files| json!({"bytes": files.bytes, "sha256": files.sha256}));
+    json!({
+        "address": envelope.from.to_string(),
+        "kind": envelope.kind,
+        "thread": envelope.thread,
+        "session": session.as_ref().map(ToString::to_string),
+        "ts": envelope.ts,
+        "expires": envelope.expires,
+        "attempts": envelope.attempts,
+        "topic": envelope.topic,
+        "refs": refs,
+        "files": files,
+        "error": envelope.error,
+        "signed": envelope.signed,
+        "verified": signer.is_some(),
+        "encrypted": encrypted,
+        "fingerprint": signer.as_ref().map(|(key, _)| key.fingerprint()),
+    })
+}
+
+/// The one local reply that tells a sender that its message did not arrive (mapping §6). None for what the bridge
+/// itself had said.
+pub fn undelivered(
+    entry: &OutboxEntry,
+    names: &Names,
+    code: &str,
+    why: &str,
+    now: Timestamp,
+) -> Option<NewMessage> {
+    let local_id = entry.local_id.as_deref()?;
+    let from = crate::proto::dsh::names::Party::new(names.local_name(&entry.remote.agent));
+    let mut notice = NewMessage::new(DshId::new(format!("undelivered:{local_id}")), from, &entry.agent, now);
+    let parent = JsonText::from(&json!(local_id));
+    notice.kind = DshKind::Reply;
+    notice.body = JsonText::from(&json!({"error": format!("not delivered: {why}"), "code": code}));
+    notice.reply_to = Some(parent.clone());
+    notice.parent_id = Some(parent);
+    notice.root_id = entry.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
+    notice.redsyn = Some(json!({"error": true, "address": entry.remote.agent.to_string()}));
+    Some(notice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(body: &str) -> NewMessage {
+        let mut message = NewMessage::new(
+            DshId::new("m1"),
+            crate::proto::dsh::names::Party::new("close"),
+            crate::proto::dsh::names::Party::new("bob"),
+            Timestamp::from_secs(1),
+        );
+        message.body = JsonText::parse(body).unwrap();
+        message
+    }
+
+    fn sent(body: &str) -> Body {
+        content(&message(body), &Options::default(), true).unwrap().body
+    }
+
+    #[test]
+    fn text_alone_is_text_and_everything_else_is_data() {
+        assert_eq!(sent(r#"{"text":"hi"}"#), Body::text("hi"));
+        for data in [r#"{"text":"hi","n":1}"#, r#"{"text":1}"#, "{}", "[1]", "\"s\"", "null"] {
+            assert_eq!(sent(data), Body::json(serde_json::from_str(data).unwrap()), "{data}");
+        }
+    }
+
+    #[test]
+    fn what_left_as_an_object_comes_back_as_it_was() {
+        for body in [r#"{"text":"hi"}"#, r#"{"text":"hi","n":1}"#, r#"{"data":[1,2]}"#, "{}"] {
+            assert_eq!(inbound(&sent(body)), serde_json::from_str::<Value>(body).unwrap(), "{body}");
+        }
+        assert_eq!(inbound(&Body::json(json!([1]))), json!({"data": [1]}));
+    }
+
+    #[test]
+    fn ids_of_another_alphabet_travel_as_their_hash() {
+        assert_eq!(travel_id(&DshId::new("a-B_9.:")).unwrap().as_str(), "a-B_9.:");
+        for odd in ["", "with space", "ñ", &"x".repeat(129)] {
+            let id = travel_id(&DshId::new(odd)).unwrap();
+            assert_eq!(id.as_str().len(), 65, "{odd}");
+            assert!(id.as_str().starts_with('x'));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_it_is_kept() {
+        let body = |len: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(len));
+        let refused = |len, sealed| content(&message(&body(len)), &Options::default(), sealed).is_err();
+        assert!(!refused(48_000, true));
+        assert!(refused(49_000, true));
+        assert!(!refused(65_000, false));
+        assert!(refused(65_536, false));
+    }
+
+    #[test]
+    fn a_lone_surrogate_cannot_be_signed() {
+        let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default(), true);
+        assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
+    }
+
+    #[test]
+    fn the_wish_for_a_receipt_survives_two_bridges() {
+        let mut wished = message(r#"{"text":"hi"}"#);
+        wished.ack = true;
+        let options = Options { refs: vec![json!({"url": "https://git.example"})], ttl: None };
+        let (extras, refs) = take_extras(content(&wished, &options, true).unwrap().refs);
+        assert_eq!(extras.get("ack"), Some(&json!(true)));
+        assert_eq!(refs, options.refs);
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert!(Options::parse(Some(&json!({"ttl": 0}))).is_err());
+        assert!(Options::parse(Some(&json!({"refs": "x"}))).is_err());
+        assert!(Options::parse(Some(&json!({"files": ["x"]}))).is_err());
+        assert_eq!(Options::parse(Some(&json!({"ttl": 60}))).unwrap().ttl, Some(60));
+        assert_eq!(Options::parse(None).unwrap(), Options::default());
+    }
+}

@@ -1,0 +1,14 @@
+//! The bridge: gives each listed local agent a REDSYN address and carries messages both ways (design: mapping).
+//! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
+
+pub mod carrier;
+pub mod events;
+pub mod inbound;
+pub mod keys;
+pub mod link;
+pub mod mapping;
+pub mod names;
+pub mod outbound;
+pub mod presence;
+mod seal;
+pub mod supervisor;

@@ -1,0 +1,140 @@
+//! Who is who: local agents with an address, contacts with an alias, and everybody else by address (mapping §1).
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::config::redsyn::{MappedAgent, RedsynConfig};
+use crate::proto::dsh::names::AgentName;
+use crate::proto::redsyn::address::{
+    AddressedAgent, AgentAddress, Destination, Session, ShortAddress, TopicAddress,
+};
+
+/// The names of one configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    agents: BTreeMap<AgentName, MappedAgent>,
+    by_address: HashMap<AgentAddress, AgentName>,
+    contacts: BTreeMap<String, AgentAddress>,
+    aliases: HashMap<AgentAddress, String>,
+}
+
+/// What a local sender means by a `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// A name of this machine, as far as we know: the broker decides.
+    Local,
+    /// The address of an agent of this node.
+    Own(AgentName),
+    Remote(AddressedAgent),
+    Topic(TopicAddress),
+    /// It looks like an address and is none.
+    Malformed(String),
+    /// An address, from an agent that has none itself: nobody could answer it.
+    SenderUnlisted,
+}
+
+impl Names {
+    pub fn new(config: &RedsynConfig) -> Self {
+        let by_address =
+            config.agents.iter().map(|(name, agent)| (agent.address.clone(), name.clone())).collect();
+        // With two aliases for one address, the first in order names its inbound mail.
+        let mut aliases = HashMap::new();
+        for (alias, address) in &config.contacts {
+            aliases.entry(address.clone()).or_insert_with(|| alias.clone());
+        }
+        Self { agents: config.agents.clone(), by_address, contacts: config.contacts.clone(), aliases }
+    }
+
+    pub fn agents(&self) -> impl Iterator<Item = (&AgentName, &MappedAgent)> {
+        self.agents.iter()
+    }
+
+    pub fn agent(&self, name: &AgentName) -> Option<&MappedAgent> {
+        self.agents.get(name)
+    }
+
+    pub fn contacts(&self) -> impl Iterator<Item = (&String, &AgentAddress)> {
+        self.contacts.iter()
+    }
+
+    /// Reads `to` as `from` wrote it: a contact, an address in any form, a topic, or a bare local name.
+    pub fn meant(&self, from: &AgentName, to: &str) -> Meant {
+        let (base, session) = to.split_once('#').map_or((to, None), |(base, session)| (base, Some(session)));
+        if let Some(address) = self.contacts.get(base) {
+            let session: Option<Result<Session, _>> = session.map(str::parse);
+            return match session.transpose() {
+                Ok(session) => Meant::Remote(AddressedAgent { agent: address.clone(), session }),
+                Err(error) => Meant::Malformed(error.to_string()),
+            };
+        }
+        if !to.contains('/') && !to.starts_with("topic:") {
+            return Meant::Local;
+        }
+        let Some(sender) = self.agents.get(from) else { return Meant::SenderUnlisted };
+        match to.parse::<ShortAddress>().map(|short| short.resolve(&sender.address)) {
+            Err(error) => Meant::Malformed(error.to_string()),
+            Ok(Destination::Topic(topic)) => Meant::Topic(topic),
+            Ok(Destination::Agent(remote)) => match self.by_address.get(&remote.agent) {
+                Some(own) => Meant::Own(own.clone()),
+                None => Meant::Remote(remote),
+            },
+        }
+    }
+
+    /// What a remote agent is called here: its alias, or its address without session.
+    pub fn local_name(&self, remote: &AgentAddress) -> String {
+        self.aliases.get(remote).cloned().unwrap_or_else(|| remote.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let yaml = "relay: off\nscope: acme/finance/ana\nagents: {close: {}, shout: {}}\n\
+                    contacts: {bob: globex/erp/bob/billing, bobby: globex/erp/bob/billing}";
+        let section = serde_yaml::from_str(yaml).unwrap();
+        Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap())
+    }
+
+    fn meant(to: &str) -> Meant {
+        names().meant(&AgentName::parse("close").unwrap(), to)
+    }
+
+    #[test]
+    fn contacts_addresses_and_short_forms_are_remote() {
+        let billing = Meant::Remote("globex/erp/bob/billing".parse().unwrap());
+        assert_eq!(meant("bob"), billing);
+        assert_eq!(meant("globex/erp/bob/billing"), billing);
+        assert_eq!(meant("bob#s4"), Meant::Remote("globex/erp/bob/billing#s4".parse().unwrap()));
+        assert_eq!(meant("beto/cli"), Meant::Remote("acme/finance/beto/cli".parse().unwrap()));
+        assert_eq!(
+            meant("topic:finance/invoices"),
+            Meant::Topic("topic:acme/finance/invoices".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn bare_names_and_own_addresses_stay_here() {
+        assert_eq!(meant("shout"), Meant::Local);
+        assert_eq!(meant("nobody"), Meant::Local);
+        assert_eq!(meant("acme/finance/ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
+        assert_eq!(meant("ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_says_why() {
+        assert!(matches!(meant("Globex/erp/bob/billing"), Meant::Malformed(_)));
+        assert!(matches!(meant("a/b/c/d/e"), Meant::Malformed(_)));
+        assert_eq!(
+            names().meant(&AgentName::parse("stranger").unwrap(), "bob/billing"),
+            Meant::SenderUnlisted
+        );
+    }
+
+    #[test]
+    fn inbound_mail_carries_the_first_alias_or_the_address() {
+        assert_eq!(names().local_name(&"globex/erp/bob/billing".parse().unwrap()), "bob");
+        assert_eq!(names().local_name(&"globex/erp/eva/x".parse().unwrap()), "globex/erp/eva/x");
+    }
+}

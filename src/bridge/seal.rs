@@ -1,0 +1,82 @@
+//! Builds what leaves: sealed when there is a key, signed always, anew at each try (mapping §6 and §8).
+
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+use super::keys::NodeKeys;
+use crate::crypto::enc_key::EncKey;
+use crate::crypto::seal::{self, SealSecrets};
+use crate::crypto::sealed_content::SealedContent;
+use crate::domain::clock::Timestamp;
+use crate::domain::random::Random;
+use crate::proto::redsyn::signed;
+use crate::store::bridge::OutboxEntry;
+
+/// How often new secrets are drawn before giving up; one draw fails with a chance of 2^-32.
+const DRAWS: usize = 8;
+
+/// The signed envelope of an outbox entry, sealed for `recipient` when there is one.
+///
+/// # Errors
+/// In words, when the entry cannot be sealed or signed: our own defect, since its body has been checked.
+pub(super) fn envelope(
+    entry: &OutboxEntry,
+    recipient: Option<&EncKey>,
+    keys: &NodeKeys,
+    relay_now: Timestamp,
+    random: &dyn Random,
+) -> Result<Map<String, Value>, String> {
+    let mut envelope = Map::new();
+    envelope.insert("v".into(), json!(1));
+    envelope.insert("id".into(), json!(entry.id));
+    envelope.insert("kind".into(), json!(entry.kind));
+    envelope.insert("from".into(), json!(entry.from.to_string()));
+    if !entry.kind.is_answer() {
+        envelope.insert("to".into(), json!(entry.remote.to_string()));
+    }
+    if let Some(thread) = &entry.thread {
+        envelope.insert("thread".into(), json!(thread));
+    }
+    if let Some(reply_to) = &entry.reply_to {
+        envelope.insert("reply_to".into(), json!(reply_to));
+    }
+    envelope.insert("ts".into(), json!(relay_now.secs()));
+    if let Some(ttl) = entry.ttl {
+        envelope.insert("ttl".into(), json!(ttl));
+    }
+    let (body, refs) = match recipient {
+        Some(recipient) => (sealed_body(entry, recipient, keys, random)?, Vec::new()),
+        None => (entry.content.body.as_value().clone(), entry.content.refs.clone()),
+    };
+    envelope.insert("body".into(), body);
+    envelope.insert("refs".into(), Value::Array(refs));
+    if entry.error {
+        envelope.insert("error".into(), json!(true));
+    }
+    signed::sign(&mut envelope, &keys.signing).map_err(|error| error.to_string())?;
+    Ok(envelope)
+}
+
+fn sealed_body(
+    entry: &OutboxEntry,
+    recipient: &EncKey,
+    keys: &NodeKeys,
+    random: &dyn Random,
+) -> Result<Value, String> {
+    let content = SealedContent {
+        body: entry.content.body.as_value().clone(),
+        refs: entry.content.refs.clone(),
+        reply_key: keys.enc.enc_key().to_string(),
+    };
+    let plaintext = Zeroizing::new(content.to_bytes().map_err(|error| error.to_string())?);
+    let mut last = String::new();
+    for _ in 0..DRAWS {
+        let secrets =
+            SealSecrets { ephemeral: random.bytes(), nonce: random.bytes(), files_nonce: random.bytes() };
+        match seal::seal(recipient, &secrets, entry.id.as_str(), entry.kind.as_str(), &plaintext, None) {
+            Ok(sealed) => return Ok(sealed.enc.to_body()),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}

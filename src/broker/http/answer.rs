@@ -1,0 +1,47 @@
+//! Answers as HTTP: JSON with a status, never kept by anybody on the way.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::proto::dsh::error::ApiError;
+
+/// A JSON body with its status.
+pub(super) struct Answer {
+    status: StatusCode,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
+        Self::with(StatusCode::OK, body)
+    }
+
+    pub(super) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            tracing::error!(%error, "answer_not_serialized");
+            ApiError::busy()
+        })?;
+        Ok(Self { status, body })
+    }
+}
+
+impl From<ApiError> for Answer {
+    fn from(error: ApiError) -> Self {
+        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        // A code and a text always serialize.
+        Self { status, body: serde_json::to_vec(&error.body()).unwrap_or_default() }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}

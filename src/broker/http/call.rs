@@ -1,0 +1,120 @@
+//! From a request to a call: read the body, limit the rate, find out who is calling. Whoever holds a [`Call`] holds
+//! an authenticated agent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, FromRequest, Request};
+use axum::http::{HeaderMap, Method};
+use futures_util::StreamExt;
+
+use super::answer::Answer;
+use crate::broker::auth::{Credentials, Signed};
+use crate::broker::service::Service;
+use crate::proto::dsh::error::ApiError;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v1::route::{self, Route};
+use crate::proto::dsh::v1::{MAX_BODY, signing};
+
+/// A request with this header speaks the next generation of the protocol, whatever else it holds.
+const NEXT_GENERATION: &str = "x-agent-relay-agent";
+/// How much of a body that is too large is still read, so that the client gets to read the answer.
+const MAX_DRAIN: usize = 8 * MAX_BODY;
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+pub(super) enum Call {
+    /// `GET /`, which anybody may ask.
+    About,
+    By(Caller),
+}
+
+/// What an authenticated agent asks for.
+pub(super) struct Caller {
+    pub(super) agent: AgentName,
+    pub(super) route: Route,
+    pub(super) body: String,
+    /// The answer when there is no such route.
+    pub(super) no_route: ApiError,
+}
+
+impl FromRequest<Arc<Service>> for Call {
+    type Rejection = Answer;
+
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Answer> {
+        let (parts, body) = request.into_parts();
+        let target = parts.uri.to_string();
+        let (route, path) = route::parse(parts.method.as_str(), &target);
+        if route == Route::About {
+            return Ok(Self::About);
+        }
+        let next_generation = parts.headers.contains_key(NEXT_GENERATION);
+        if !next_generation
+            && let Some(ConnectInfo(address)) = parts.extensions.get::<ConnectInfo<SocketAddr>>()
+        {
+            service.auth.admit(address.ip())?;
+        }
+        let body = if has_body(&parts.method) { read(body, service).await? } else { Vec::new() };
+        if next_generation {
+            return Err(ApiError::unauthenticated("missing authentication headers").into());
+        }
+        let signed = Signed { method: parts.method.as_str(), target: &target, body: &body };
+        let agent = authenticate(service, &parts.headers, signed)?;
+        let body = String::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
+        let no_route = ApiError::not_found(parts.method.as_str(), &path);
+        Ok(Self::By(Caller { agent, route, body, no_route }))
+    }
+}
+
+fn authenticate(service: &Service, headers: &HeaderMap, signed: Signed<'_>) -> Result<AgentName, ApiError> {
+    let [agent, timestamp, signature] =
+        [signing::AGENT_HEADER, signing::TIMESTAMP_HEADER, signing::SIGNATURE_HEADER]
+            .map(|name| header(headers, name));
+    let given = match (&agent, &timestamp, &signature) {
+        (Some(agent), Some(timestamp), Some(signature)) => Some(Credentials { agent, timestamp, signature }),
+        _ => None,
+    };
+    service.auth.authenticate(given, signed)
+}
+
+/// A header that says something. Repeated ones are joined, bytes are read as Latin-1: so does the reference.
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    let latin1 = |value: &axum::http::HeaderValue| {
+        value.as_bytes().iter().copied().map(char::from).collect::<String>()
+    };
+    let joined = headers.get_all(name).iter().map(latin1).collect::<Vec<_>>().join(", ");
+    (!joined.is_empty()).then_some(joined)
+}
+
+/// The reference does not read the body of these, and signatures cover an empty one.
+fn has_body(method: &Method) -> bool {
+    ![Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method)
+}
+
+async fn read(body: Body, service: &Service) -> Result<Vec<u8>, ApiError> {
+    tokio::select! {
+        body = collect(body) => body,
+        () = service.clock.sleep(BODY_TIME) => Err(ApiError::bad_request("the body took too long")),
+    }
+}
+
+async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    let mut drained = 0;
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| ApiError::bad_request("the body did not arrive"))?;
+        if drained > 0 || bytes.len() + chunk.len() > MAX_BODY {
+            drained += chunk.len();
+            bytes = Vec::new();
+        } else {
+            bytes.extend_from_slice(&chunk);
+        }
+        if drained > MAX_DRAIN {
+            break;
+        }
+    }
+    if drained > 0 { Err(ApiError::bad_request("body too large")) } else { Ok(bytes) }
+}

@@ -1,0 +1,89 @@
+//! Accepts connections until it is told to stop, then lets the requests under way finish.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ConnectInfo;
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::handlers::handle;
+use crate::broker::service::Service;
+use crate::broker::sweep;
+use crate::store::StoreError;
+
+/// How long a client may take over the head of a request, and how long a connection may idle.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long requests under way may take once the broker stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// The pause after the system refuses a connection, such as when it has no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves the broker on `listener` until `stop`. What has outlived its time is swept before the first request.
+///
+/// # Errors
+/// When the first sweep fails: the store is of no use.
+pub async fn serve(
+    listener: TcpListener,
+    service: Arc<Service>,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), StoreError> {
+    sweep::once(&service).await?;
+    let routes = Router::new().fallback(handle).with_state(service.clone());
+    let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    let mut sweeping = std::pin::pin!(sweep::run(&service));
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            () = &mut sweeping => {}
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, address)) => connect(stream, address, &routes, &graceful, &mut connections),
+                Err(error) => {
+                    tracing::warn!(%error, "connection_not_accepted");
+                    service.clock.sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = service.clock.sleep(GRACE) => tracing::warn!(open = connections.len(), "connections_cut"),
+    }
+    connections.shutdown().await;
+    Ok(())
+}
+
+fn connect(
+    stream: TcpStream,
+    address: SocketAddr,
+    routes: &Router,
+    graceful: &GracefulShutdown,
+    connections: &mut JoinSet<()>,
+) {
+    // Answers are small and whole; waiting to fill a packet only delays them.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "nodelay_not_set");
+    }
+    let routes = routes.clone().layer(Extension(ConnectInfo(address)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let connection = graceful.watch(connection);
+    connections.spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "connection_ended_badly");
+        }
+    });
+}

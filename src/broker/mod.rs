@@ -1,0 +1,12 @@
+//! The local broker: it takes the place of dsh-agent-relay. `service` holds the logic, `http` is the only part that
+//! knows the network, `carrier` is what a bridge plugs into.
+
+pub mod auth;
+pub mod carrier;
+pub mod http;
+pub mod service;
+mod sweep;
+mod view;
+
+pub use http::serve;
+pub use service::Service;

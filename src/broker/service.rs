@@ -1,0 +1,312 @@
+//! What the broker does, request by request, without the network: it decides, the store keeps, the carrier carries.
+//!
+//! Every change is one call of the store or of the carrier, each of them one transaction. A client that disconnects
+//! drops the future of its request; work that was handed over goes on, work that was not has never begun.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::auth::Auth;
+use super::carrier::Carrier;
+use super::view;
+use crate::config::Config;
+use crate::crypto::secret::Secret;
+use crate::domain::acl::Acl;
+use crate::domain::clock::{SharedClock, Timestamp};
+use crate::domain::delivery::{AckRefused, LeaseId};
+use crate::domain::random::SharedRandom;
+use crate::proto::dsh::error::{ApiError, Code};
+use crate::proto::dsh::json::JsonText;
+use crate::proto::dsh::names::{AgentName, DshId, Party, collate};
+use crate::proto::dsh::v1::envelope::MessageType;
+use crate::proto::dsh::v1::{self, answer, request};
+use crate::store::StoreError;
+use crate::store::local::{self, Acked, Head, NewMessage};
+use crate::store::sqlite::local::LocalStore;
+
+const IMPLEMENTATION: &str = concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION"));
+
+#[derive(Debug)]
+pub struct Service {
+    pub(super) auth: Auth,
+    pub(super) clock: SharedClock,
+    pub(super) store: LocalStore,
+    random: SharedRandom,
+    carrier: Arc<dyn Carrier>,
+    acl: Acl,
+    lease_seconds: u32,
+    max_attempts: u32,
+    pub(super) message_ttl: Duration,
+}
+
+/// What the store could not do. The store has logged why; the client is told to come back.
+fn busy(_: StoreError) -> ApiError {
+    ApiError::busy()
+}
+
+impl Service {
+    /// `secret` is the shared one; it opens nothing when agents have secrets of their own.
+    pub fn new(
+        config: &Config,
+        secret: Secret,
+        store: LocalStore,
+        clock: SharedClock,
+        random: SharedRandom,
+        carrier: Arc<dyn Carrier>,
+    ) -> Self {
+        let lists = config.agents.0.iter();
+        Self {
+            auth: Auth::new(config, secret, clock.clone()),
+            acl: Acl::new(
+                lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
+            ),
+            lease_seconds: config.broker.lease_seconds,
+            max_attempts: config.broker.max_attempts,
+            message_ttl: config.broker.message_ttl,
+            store,
+            clock,
+            random,
+            carrier,
+        }
+    }
+
+    pub fn about(&self) -> answer::About {
+        answer::About {
+            protocol: v1::PROTOCOL,
+            broker: v1::BROKER,
+            version: v1::RELEASE,
+            capabilities: answer::Capabilities {
+                lease_delivery: true,
+                request_reply: true,
+                filtered_query: true,
+                sqlite_persistence: true,
+            },
+            storage: self.store.storage(),
+            implementation: IMPLEMENTATION,
+        }
+    }
+
+    /// # Errors
+    /// `busy` when the store fails, as everywhere below.
+    pub async fn register(&self, agent: AgentName) -> Result<answer::Registered, ApiError> {
+        let now = self.clock.now();
+        self.store.register(agent.clone(), now).await.map_err(busy)?;
+        self.carrier.touched(&agent).await;
+        tracing::debug!(%agent, "agent_registered");
+        Ok(answer::Registered { ok: true, agent, ts: now.secs() })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn peers(&self) -> Result<answer::Peers, ApiError> {
+        let mut peers = self.store.peers(self.clock.now().minus(v1::ONLINE)).await.map_err(busy)?;
+        for remote in self.carrier.peers() {
+            // A bare name is always the local agent's.
+            if peers.iter().all(|known| known.agent != remote.agent) {
+                peers.push(remote);
+            }
+        }
+        peers.sort_by(|a, b| collate(a.agent.as_str(), b.agent.as_str()));
+        Ok(answer::Peers { peers: peers.into_iter().map(view::peer).collect() })
+    }
+
+    /// # Errors
+    /// `forbidden` by the ACL, `no_such_agent`, or what the carrier refuses.
+    pub async fn send(&self, from: AgentName, request: request::Send) -> Result<answer::Accepted, ApiError> {
+        let to = request.to.clone();
+        if !self.acl.allows(&from, &to) {
+            let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
+            return Err(ApiError::new(Code::Forbidden, text));
+        }
+        let message = self.message(&from, request);
+        let (id, kind) = (message.id.clone(), message.kind.as_str());
+        let carried = self.carrier.carries(&from, &to).then(|| message.clone());
+        // A bare name is always the local agent's, whatever the carrier calls so too.
+        let local = match AgentName::parse(&to) {
+            Some(agent) => self.store.send(message, agent).await.map_err(busy)?,
+            None => None,
+        };
+        let sent = match (local, carried) {
+            (Some(sent), _) => sent,
+            (None, Some(message)) => self.carrier.send(message).await?,
+            (None, None) => {
+                let text = format!("recipient \"{to}\" has never registered");
+                return Err(ApiError::new(Code::NoSuchAgent, text));
+            }
+        };
+        tracing::info!(id = ?id.as_str(), %from, to = ?to, kind, duplicate = sent.duplicate, "message_accepted");
+        Ok(answer::Accepted { accepted: true, id: sent.id, duplicate: sent.duplicate })
+    }
+
+    fn message(&self, from: &AgentName, request: request::Send) -> NewMessage {
+        let id = request.id.unwrap_or_else(|| DshId::new(self.random.uuid()));
+        let blank = NewMessage::new(id, from, Party::new(request.to), self.clock.now());
+        NewMessage {
+            message_type: request.message_type,
+            kind: request.kind,
+            body: request.body,
+            reply_to: request.reply_to,
+            root_id: request.root_id,
+            parent_id: request.parent_id,
+            ack: request.ack,
+            redsyn: request.redsyn,
+            ..blank
+        }
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn poll(
+        &self,
+        agent: AgentName,
+        since: Option<DshId>,
+        limit: u32,
+    ) -> Result<answer::Polled, ApiError> {
+        self.carrier.touched(&agent).await;
+        let poll = local::Poll { agent, since, limit, now: self.clock.now() };
+        let polled = self.store.poll(poll).await.map_err(busy)?;
+        Ok(answer::Polled { messages: view::envelopes(polled.messages), cursor: polled.cursor })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn pull(&self, agent: AgentName, request: request::Pull) -> Result<answer::Messages, ApiError> {
+        self.carrier.touched(&agent).await;
+        let now = self.clock.now();
+        let seconds = request.lease_seconds.unwrap_or(self.lease_seconds);
+        let until = now.plus(Duration::from_secs(seconds.into()));
+        let pull = local::Pull { agent: agent.clone(), limit: request.limit, now, until };
+        let leased = self.store.pull(pull, self.random.clone()).await.map_err(busy)?;
+        for message in &leased {
+            tracing::info!(id = ?message.message.id.as_str(), %agent, "message_leased");
+        }
+        Ok(view::envelopes(leased).into())
+    }
+
+    /// # Errors
+    /// `no_such_message`, `forbidden`, `not_leased` or `lease_mismatch`.
+    pub async fn ack(
+        &self,
+        agent: AgentName,
+        request: request::Ack,
+    ) -> Result<answer::Acknowledged, ApiError> {
+        let id = request.id.clone();
+        let ack = local::Ack {
+            agent: agent.clone(),
+            id: request.id,
+            lease_id: LeaseId::new(request.lease_id),
+            outcome: request.outcome,
+            error: request.error,
+            max_attempts: self.max_attempts,
+            now: self.clock.now(),
+        };
+        match self.store.ack(ack).await.map_err(busy)? {
+            Acked::Settled { status, attempts } => {
+                tracing::info!(id = ?id.as_str(), %agent, status = status.as_str(), attempts, "message_acked");
+                Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
+            }
+            Acked::UnknownMessage => Err(ApiError::no_such_message()),
+            Acked::NotRecipient => Err(not_recipient()),
+            Acked::Refused(why @ AckRefused::NotLeased) => {
+                Err(ApiError::new(Code::NotLeased, why.to_string()))
+            }
+            Acked::Refused(why @ AckRefused::LeaseMismatch) => {
+                Err(ApiError::new(Code::LeaseMismatch, why.to_string()))
+            }
+        }
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn status(&self, agent: AgentName, ids: Vec<String>) -> Result<answer::Statuses, ApiError> {
+        let lines = self.store.status(agent, ids).await.map_err(busy)?;
+        Ok(answer::Statuses { messages: lines.into_iter().map(view::status).collect() })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn recent(&self, agent: AgentName, limit: u32) -> Result<answer::Messages, ApiError> {
+        let recent = self.store.recent(agent, limit).await.map_err(busy)?;
+        Ok(view::envelopes(recent).into())
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn query(
+        &self,
+        agent: AgentName,
+        request: request::Query,
+    ) -> Result<answer::Messages, ApiError> {
+        let request::Query { limit, kind, status, from, to } = request;
+        let query = local::Query { agent, limit, kind, status, from, to };
+        Ok(view::envelopes(self.store.query(query).await.map_err(busy)?).into())
+    }
+
+    /// A receipt for the sender of a message. The reference knows ids of hexadecimal digits only here; for messages
+    /// from beyond the machine any id will do. `no_route` is the answer for the rest.
+    ///
+    /// # Errors
+    /// `not_found`, `no_such_message`, `forbidden`, `bad_request`, or what the carrier refuses.
+    pub async fn receipt(
+        &self,
+        agent: AgentName,
+        (id, hexadecimal): (DshId, bool),
+        body: &str,
+        no_route: ApiError,
+    ) -> Result<answer::ReceiptAccepted, ApiError> {
+        let head = self.store.lookup(id.clone()).await.map_err(busy)?;
+        let remote = head.as_ref().is_some_and(|head| self.is_remote(&agent, head));
+        if !hexadecimal && !remote {
+            return Err(no_route);
+        }
+        let head = head.ok_or_else(ApiError::no_such_message)?;
+        if head.inbox.as_ref() != Some(&agent) {
+            return Err(not_recipient());
+        }
+        let receipt = self.receipt_message(&agent, &head, &id, &request::Receipt::parse(body)?);
+        let sent = match head.from.agent() {
+            _ if remote => self.carrier.send(receipt).await?,
+            Some(sender) => self.store.receipt(receipt, sender).await.map_err(busy)?,
+            // Sent by somebody whom no carrier reaches any more.
+            None => return Err(ApiError::no_such_agent()),
+        };
+        tracing::info!(id = ?sent.id.as_str(), of = ?id.as_str(), %agent, "receipt_accepted");
+        Ok(answer::ReceiptAccepted { accepted: true, id: sent.id })
+    }
+
+    fn is_remote(&self, agent: &AgentName, head: &Head) -> bool {
+        !head.sender_is_registered && self.carrier.carries(agent, head.from.as_str())
+    }
+
+    fn receipt_message(
+        &self,
+        agent: &AgentName,
+        head: &Head,
+        id: &DshId,
+        receipt: &request::Receipt,
+    ) -> NewMessage {
+        let body = match receipt {
+            request::Receipt::Ok => json!({ "status": "ok" }),
+            request::Receipt::Error(error) => json!({ "status": "error", "error": error }),
+        };
+        let blank =
+            NewMessage::new(DshId::new(self.random.uuid()), agent, head.from.clone(), self.clock.now());
+        NewMessage {
+            message_type: MessageType::Ack,
+            body: JsonText::from(&body),
+            reply_to: Some(JsonText::from(&json!(id))),
+            ..blank
+        }
+    }
+
+    /// The moment before which messages are too old to keep.
+    pub(super) fn too_old(&self, now: Timestamp) -> Timestamp {
+        now.minus(self.message_ttl)
+    }
+}
+
+fn not_recipient() -> ApiError {
+    ApiError::new(Code::Forbidden, "only the recipient may acknowledge this message")
+}

@@ -1,0 +1,32 @@
+//! Once a minute: leases that are over go back to the queue, messages whose time is over go away.
+
+use std::time::Duration;
+
+use super::service::Service;
+use crate::store::StoreError;
+
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Sweeps once, in as many transactions as it takes, so that requests get through in between.
+pub(super) async fn once(service: &Service) -> Result<(), StoreError> {
+    loop {
+        let now = service.clock.now();
+        let swept = service.store.sweep(now, service.too_old(now)).await?;
+        if swept.requeued + swept.expired > 0 {
+            tracing::info!(requeued = swept.requeued, expired = swept.expired, "store_swept");
+        }
+        if !swept.more {
+            return Ok(());
+        }
+    }
+}
+
+/// Sweeps for ever. A sweep that fails is tried again a minute later; the store has logged why.
+pub(super) async fn run(service: &Service) {
+    loop {
+        service.clock.sleep(EVERY).await;
+        if once(service).await.is_err() {
+            tracing::warn!("sweep_failed");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The `redsyn` section: how this node meets the world (design: mapping §0). Unknown keys are refused by name,
+//! since a typing error here could send plain text or open an agent to strangers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_yaml::{Mapping, Value};
+use url::Url;
+
+use super::fields::{Fields, KeyError};
+use crate::crypto::secret::Secret;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::redsyn::address::{
+    AddressError, AgentAddress, Destination, Name, ShortAddress, TopicAddress,
+};
+use crate::proto::redsyn::ids::VERSION;
+use crate::proto::redsyn::policy::{Allow, Policy};
+
+/// Where the embedded relay listens when `redsyn.listen` does not say.
+const EMBEDDED_LISTEN: &str = "127.0.0.1:19122";
+
+/// The whole section, checked.
+#[derive(Clone, Debug)]
+pub struct RedsynConfig {
+    pub relay: RelayMode,
+    pub token: TokenSource,
+    /// The API date sent as `Redsyn-Version`.
+    pub version: String,
+    pub scope: Option<Scope>,
+    pub encrypt: Encrypt,
+    pub receipts: Receipts,
+    pub agents: BTreeMap<AgentName, MappedAgent>,
+    pub contacts: BTreeMap<String, AgentAddress>,
+}
+
+/// Which relay this node uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayMode {
+    /// One inside this process, listening on the address.
+    Embedded { listen: String },
+    /// Somebody's, at the base URL (with `/redsyn/v1`).
+    Remote(Url),
+    /// None: the section is parsed and local addresses work, but nothing leaves.
+    Off,
+}
+
+/// Where the node's token comes from. `REDSYN_TOKEN` in the environment goes before both.
+#[derive(Clone, Debug)]
+pub enum TokenSource {
+    Value(Secret),
+    File(PathBuf),
+    /// Nothing configured: the embedded relay makes a token in the data folder.
+    Default,
+}
+
+/// `org/team/user`: what the addresses of this node's agents begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    pub org: Name,
+    pub team: Name,
+    pub user: Name,
+}
+
+impl Scope {
+    pub fn agent(&self, agent: Name) -> AgentAddress {
+        AgentAddress { org: self.org.clone(), team: self.team.clone(), user: self.user.clone(), agent }
+    }
+}
+
+/// When outbound mail is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encrypt {
+    /// Whenever the recipient has a key.
+    Prefer,
+    /// Always; what cannot be sealed fails.
+    Require,
+    Never,
+}
+
+/// Whether a local receipt travels as progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipts {
+    None,
+    Progress,
+}
+
+/// What an agent takes from outside, checked here again after the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    Any,
+    Signed,
+    Encrypted,
+}
+
+/// A local agent with an address in the world.
+#[derive(Clone, Debug)]
+pub struct MappedAgent {
+    pub address: AgentAddress,
+    pub description: String,
+    /// As announced to the relay.
+    pub policy: Policy,
+    pub accept: Accept,
+    pub topics: Vec<TopicAddress>,
+    /// Take mail also while the agent is not alive here.
+    pub hold: bool,
+    pub grant: Grant,
+}
+
+/// Address patterns (`org/team/user/agent`, `*` per level) that may do more than read here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    pub continues: Vec<String>,
+    pub write: Vec<String>,
+}
+
+impl RedsynConfig {
+    /// Reads the section; relative paths count from `base`, the folder of the configuration file.
+    ///
+    /// # Errors
+    /// The first key that is unknown or has a value outside its range.
+    pub fn parse(section: &Value, base: &Path) -> Result<Self, KeyError> {
+        let mut fields = Fields::of(section, "redsyn")?;
+        let insecure = fields.flag("insecure")?.unwrap_or(false);
+        let listen = fields.text("listen")?;
+        let relay = relay_mode(fields.text("relay")?.as_deref(), listen, insecure)?;
+        let scope = fields.text("scope")?.map(|text| parse_scope(&text)).transpose()?;
+        let agents = parse_agents(fields.section("agents")?, scope.as_ref())?;
+        let config = Self {
+            relay,
+            token: token_source(fields.text("token")?, fields.text("tokenFile")?, base)?,
+            version: fields.text("version")?.unwrap_or_else(|| VERSION.to_owned()),
+            encrypt: fields
+                .choice(
+                    "encrypt",
+                    &[("prefer", Encrypt::Prefer), ("require", Encrypt::Require), ("never", Encrypt::Never)],
+                )?
+                .unwrap_or(Encrypt::Prefer),
+            receipts: fields
+                .choice("receipts", &[("none", Receipts::None), ("progress", Receipts::Progress)])?
+                .unwrap_or(Receipts::None),
+            contacts: parse_contacts(fields.section("contacts")?, &agents)?,
+            scope,
+            agents,
+        };
+        fields.finish()?;
+        if matches!(config.relay, RelayMode::Embedded { .. }) && config.scope.is_none() {
+            return Err(KeyError::new(
+                "redsyn.scope",
+                "the embedded relay needs it: org/team/user, e.g. home/general/me",
+            ));
+        }
+        Ok(config)
+    }
+}
+
+fn relay_mode(text: Option<&str>, listen: Option<String>, insecure: bool) -> Result<RelayMode, KeyError> {
+    let mode = match text {
+        None | Some("embedded") => {
+            return Ok(RelayMode::Embedded { listen: listen.unwrap_or_else(|| EMBEDDED_LISTEN.to_owned()) });
+        }
+        Some("off") => RelayMode::Off,
+        Some(text) => RelayMode::Remote(relay_url(text, insecure)?),
+    };
+    match listen {
+        Some(_) => Err(KeyError::new("redsyn.listen", "is only for `relay: embedded`")),
+        None => Ok(mode),
+    }
+}
+
+fn relay_url(text: &str, insecure: bool) -> Result<Url, KeyError> {
+    let wrong =
+        |why: &str| KeyError::new("redsyn.relay", format!("{why}; it is `embedded`, `off` or an https URL"));
+    let url = Url::parse(text.trim_end_matches('/'))
+        .map_err(|error| wrong(&format!("{text:?} is no URL ({error})")))?;
+    let loopback = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => return Err(wrong("the URL names no host")),
+    };
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if loopback || insecure => Ok(url),
+        "http" => {
+            Err(wrong("http:// to another machine would show the token; set `insecure: true` to allow it"))
+        }
+        other => Err(wrong(&format!("the scheme {other}: is not supported"))),
+    }
+}
+
+fn token_source(value: Option<String>, file: Option<String>, base: &Path) -> Result<TokenSource, KeyError> {
+    match (value, file) {
+        (Some(_), Some(_)) => {
+            Err(KeyError::new("redsyn.token", "a token is a value or a file (`tokenFile`), not both"))
+        }
+        (Some(value), None) if value.trim().is_empty() => Err(KeyError::new("redsyn.token", "is blank")),
+        (Some(value), None) => Ok(TokenSource::Value(Secret::new(value))),
+        (None, Some(file)) => Ok(TokenSource::File(base.join(file))),
+        (None, None) => Ok(TokenSource::Default),
+    }
+}
+
+fn parse_scope(text: &str) -> Result<Scope, KeyError> {
+    let wrong = || {
+        KeyError::new(
+            "redsyn.scope",
+            format!("{text:?} is not org/team/user (lower case, digits, `.`, `-`, `_`)"),
+        )
+    };
+    let names: Vec<Name> = text.split('/').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let [org, team, user] = <[Name; 3]>::try_from(names).map_err(|_| wrong())?;
+    Ok(Scope { org, team, user })
+}
+
+fn parse_agents(
+    section: Option<Mapping>,
+    scope: Option<&Scope>,
+) -> Result<BTreeMap<AgentName, MappedAgent>, KeyError> {
+    let mut agents = BTreeMap::new();
+    let mut owners: BTreeMap<AgentAddress, AgentName> = BTreeMap::new();
+    for (key, value) in section.unwrap_or_default() {
+        let path = format!("redsyn.agents.{}", scalar(&key));
+        let name: AgentName = agent_name(&scalar(&key), &path)?;
+        let agent = parse_agent(&value, &path, &name, scope)?;
+        if let Some(other) = owners.insert(agent.address.clone(), name.clone()) {
+            return Err(KeyError::new(&path, format!("has the address of {other}: {}", agent.address)));
+        }
+        agents.insert(name, agent);
+    }
+    Ok(agents)
+}
+
+fn parse_agent(
+    value: &Value,
+    path: &str,
+    name: &AgentName,
+    scope: Option<&Scope>,
+) -> Result<MappedAgent, KeyError> {
+    let mut fields = Fields::of(value, path)?;
+    let address = match (fields.text("address")?, scope) {
+        (Some(text), _) => text.parse().map_err(|_| {
+            KeyError::new(format!("{path}.address"), format!("{text:?} is not org/team/user/agent"))
+        })?,
+        (None, Some(scope)) => scope.agent(name.as_str().parse().map_err(|_| {
+            KeyError::new(
+                path,
+                "is not a REDSYN name (lower case, digits, `.`, `-`, `_`): give the agent an `address`",
+            )
+        })?),
+        (None, None) => return Err(KeyError::new(path, "needs `redsyn.scope` or an `address` of its own")),
+    };
+    let allow: Vec<Allow> = fields.parsed_list("allow")?;
+    let full_trust = fields.choice("trust", &[("none", false), ("full", true)])?.unwrap_or(false);
+    if full_trust && allow.is_empty() {
+        return Err(KeyError::new(format!("{path}.trust"), "full trust needs `allow`: who may use it"));
+    }
+    let accept = fields
+        .choice(
+            "accept",
+            &[("any", Accept::Any), ("signed", Accept::Signed), ("encrypted", Accept::Encrypted)],
+        )?
+        .unwrap_or(if full_trust { Accept::Signed } else { Accept::Any });
+    let topics = topics(fields.list("topics")?, path, &address)?;
+    let mut grant = Fields::of(&fields.take("grant").unwrap_or(Value::Null), &format!("{path}.grant"))?;
+    let agent = MappedAgent {
+        policy: Policy {
+            allow,
+            full_trust,
+            signed_only: accept != Accept::Any,
+            encrypted_only: accept == Accept::Encrypted,
+        },
+        address,
+        description: fields.text("description")?.unwrap_or_default(),
+        accept,
+        topics,
+        hold: fields.flag("hold")?.unwrap_or(false),
+        grant: Grant { continues: patterns(&mut grant, "continue")?, write: patterns(&mut grant, "write")? },
+    };
+    grant.finish()?;
+    fields.finish()?;
+    Ok(agent)
+}
+
+fn topics(texts: Vec<String>, path: &str, address: &AgentAddress) -> Result<Vec<TopicAddress>, KeyError> {
+    texts
+        .iter()
+        .map(|text| {
+            let full = text.strip_prefix("topic:").unwrap_or(text);
+            let wrong = |why: String| KeyError::new(format!("{path}.topics"), format!("{text:?}: {why}"));
+            let short: ShortAddress =
+                format!("topic:{full}").parse().map_err(|error: AddressError| wrong(error.to_string()))?;
+            match short.resolve(address) {
+                Destination::Topic(topic) => Ok(topic),
+                Destination::Agent(_) => Err(wrong("is no topic".to_owned())),
+            }
+        })
+        .collect()
+}
+
+fn patterns(fields: &mut Fields, key: &str) -> Result<Vec<String>, KeyError> {
+    let texts = fields.list(key)?;
+    for text in &texts {
+        let levels: Vec<&str> = text.split('/').collect();
+        let good =
+            levels.len() == 4 && levels.iter().all(|level| *level == "*" || level.parse::<Name>().is_ok());
+        if !good {
+            return Err(fields.wrong(key, format!("{text:?} is not org/team/user/agent with `*` per level")));
+        }
+    }
+    Ok(texts)
+}
+
+fn parse_contacts(
+    section: Option<Mapping>,
+    agents: &BTreeMap<AgentName, MappedAgent>,
+) -> Result<BTreeMap<String, AgentAddress>, KeyError> {
+    let mut contacts = BTreeMap::new();
+    for (key, value) in section.unwrap_or_default() {
+        let alias = scalar(&key);
+        let path = format!("redsyn.contacts.{alias}");
+        let name: AgentName = agent_name(&alias, &path)?;
+        if agents.contains_key(&name) {
+            return Err(KeyError::new(&path, "is also a local agent: choose another alias"));
+        }
+        let text = scalar(&value);
+        let address =
+            text.parse().map_err(|_| KeyError::new(&path, format!("{text:?} is not org/team/user/agent")))?;
+        contacts.insert(alias, address);
+    }
+    Ok(contacts)
+}
+
+fn scalar(value: &Value) -> String {
+    super::fields::scalar_text(value).unwrap_or_default()
+}
+
+fn agent_name(text: &str, path: &str) -> Result<AgentName, KeyError> {
+    AgentName::parse(text)
+        .ok_or_else(|| KeyError::new(path, "is no agent name: 1 to 64 letters, digits, `_`, `.`, `-`"))
+}

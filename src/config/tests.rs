@@ -1,0 +1,179 @@
+//! Valid and invalid files; the recorded cases boot more of them.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, Path::new("/etc/relay/config.yaml")).map_err(|error| error.to_string())
+}
+
+fn problem(text: &str) -> String {
+    parse(text).unwrap_err()
+}
+
+fn secret(text: &str) -> String {
+    parse(text).unwrap().broker.secret.unwrap().expose().to_owned()
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let config = parse("broker:\n  secret: s\n").unwrap();
+    let broker = config.broker;
+    assert_eq!((broker.host.as_str(), broker.port), ("127.0.0.1", 19_121));
+    assert_eq!(broker.data_dir, Path::new("/etc/relay/data"));
+    assert_eq!(broker.storage, Storage::Sqlite);
+    assert_eq!(broker.message_ttl.as_secs(), 7 * 86_400);
+    assert_eq!((broker.lease_seconds, broker.max_attempts), (600, 3));
+    assert_eq!((broker.rate.loopback, broker.rate.remote), (600, 120));
+    assert!(broker.notify_failed_to_sender && broker.is_loopback());
+    assert_eq!((config.security.lock_after_failures, config.security.lock_for.as_secs()), (5, 300));
+    assert!(config.agents.0.is_empty() && config.redsyn.is_none() && config.warnings.is_empty());
+}
+
+#[test]
+fn a_secret_is_the_text_that_is_written() {
+    for (written, read) in [
+        ("abc#def", "abc#def"),
+        ("\"ab#c\"", "ab#c"),
+        ("'it''s'", "it's"),
+        ("true", "true"),
+        ("0012345", "0012345"),
+        ("12345678901234567890123", "12345678901234567890123"),
+        ("1.10", "1.10"),
+        ("0x1F", "0x1F"),
+        ("1e5", "1e5"),
+        ("two words", "two words"),
+    ] {
+        assert_eq!(secret(&format!("broker:\n  secret: {written}\n")), read);
+    }
+    assert_eq!(secret("broker:\n  secret: |\n    block\n"), "block");
+}
+
+#[test]
+fn a_blank_secret_is_refused_and_a_missing_one_is_not() {
+    for blank in ["", "\"\"", "'  '", "~", "null"] {
+        let text = format!("broker:\n  secret: {blank}\n");
+        assert_eq!(
+            problem(&text),
+            "/etc/relay/config.yaml:2: broker.secret must not be blank: leave the key out or give a secret"
+        );
+        let text = format!("broker:\n  secret: s\nagents:\n  a:\n    secret: {blank}\n");
+        assert!(problem(&text).starts_with("/etc/relay/config.yaml:5: agents.a.secret must not be blank"));
+    }
+    assert!(parse("").unwrap().broker.secret.is_none());
+    assert!(problem("broker:\n  secret: CHANGE_ME_RUN_SETUP_INIT\n").contains("placeholder"));
+}
+
+#[test]
+fn an_error_names_line_key_and_range() {
+    for (line, told) in [
+        ("port: 0", "broker.port must be a whole number from 1 to 65535"),
+        ("port: 80.5", "broker.port must be a whole number from 1 to 65535"),
+        ("port: -1", "broker.port must be a whole number from 1 to 65535"),
+        ("messageTtlDays: 1.5", "broker.messageTtlDays must be a whole number from 0 to 36500"),
+        ("leaseSeconds: 86401", "broker.leaseSeconds must be a whole number from 1 to 86400"),
+        ("maxAttempts: -1", "broker.maxAttempts must be a whole number of at least 0"),
+        ("rateLimitRemote: 0", "broker.rateLimitRemote must be a whole number of at least 1"),
+        ("persist: yes", "broker.persist must be true or false, without quotes"),
+        ("persist: \"true\"", "broker.persist must be true or false, without quotes"),
+        ("storage: memory", "broker.storage must be sqlite or jsonl"),
+        ("tls: false", "broker.tls is not supported: put a reverse proxy in front of the broker"),
+        ("host: [a]", "broker.host must be a text"),
+    ] {
+        assert_eq!(
+            problem(&format!("broker:\n  secret: s\n  {line}\n")),
+            format!("/etc/relay/config.yaml:3: {told}")
+        );
+    }
+    assert!(problem("broker: 5\n").ends_with("config.yaml:1: broker must hold keys and values"));
+    assert!(problem("broker:\n  secret: s\n secret: t\n").starts_with("/etc/relay/config.yaml:3: not YAML"));
+    assert!(problem("broker:\n  port: 1\n  port: 2\n").contains("there twice"));
+}
+
+#[test]
+fn the_agents_of_the_file() {
+    let config = parse(
+        "broker:\n  secret: s\nagents:\n  007:\n    secret: 0012\n    allowed_targets: [beta, 1.10]\n  gamma:\n    keys:\n      k-1:\n        secret: 1.10\n        not_after: 4102444800\n",
+    )
+    .unwrap();
+    let agent =
+        |name: &str| config.agents.0.get(&crate::proto::dsh::names::AgentName::parse(name).unwrap()).unwrap();
+    assert_eq!(agent("007").secret.as_ref().unwrap().expose(), "0012");
+    assert_eq!(agent("007").allowed_targets.as_ref().unwrap(), &["beta", "1.10"]);
+    let key = agent("gamma").keys.get("k-1").unwrap();
+    assert_eq!((key.secret.expose(), key.not_after), ("1.10", Some(4_102_444_800.0)));
+    assert!(config.agents.are_isolated());
+    assert!(
+        !parse("broker:\n  secret: s\nagents:\n  a:\n  b:\n    allowed_targets: []\n")
+            .unwrap()
+            .agents
+            .are_isolated()
+    );
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_told() {
+    for (entry, told) in [
+        ("a b: {}", "is no agent name"),
+        ("a: {allowed_targets: beta}", "agents.a.allowed_targets must be a list"),
+        ("a: {allowed_write_targets: 5}", "agents.a.allowed_write_targets must be a list"),
+        ("a: {keys: x}", "agents.a.keys must hold keys and values"),
+        ("a: {keys: {-k: {secret: s}}}", "is no key id"),
+        ("a: {keys: {k: {secret: ''}}}", "agents.a.keys.k.secret must not be blank"),
+        ("a: {keys: {k: }}", "agents.a.keys.k needs a secret"),
+        ("a: {keys: {k: {secret: s, not_after: soon}}}", "agents.a.keys.k.not_after must be a time"),
+        ("a: {keys: {k: {secret: s, not_after: 0}}}", "agents.a.keys.k.not_after must be a time"),
+        ("a: {secret: s}\n  b: {allowed_targets: [a]}", "agents.b needs a secret or keys"),
+    ] {
+        let problem = problem(&format!("agents:\n  {entry}\n"));
+        assert!(problem.contains(told), "{entry}: {problem}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_warned_of_with_the_nearest_known_one() {
+    let config = parse(
+        "broker:\n  secret: s\n  leaseSecond: 5\n  zzz: 1\nsecurity:\n  lockMinute: 2\nagent:\n  a:\nagents:\n  a:\n    allowed_target: [b]\n",
+    )
+    .unwrap();
+    assert_eq!(
+        config.warnings,
+        [
+            "/etc/relay/config.yaml:7: agent is unknown and ignored; did you mean agents?",
+            "/etc/relay/config.yaml:3: broker.leaseSecond is unknown and ignored; did you mean leaseSeconds?",
+            "/etc/relay/config.yaml:4: broker.zzz is unknown and ignored",
+            "/etc/relay/config.yaml:6: security.lockMinute is unknown and ignored; did you mean lockMinutes?",
+            "/etc/relay/config.yaml:11: agents.a.allowed_target is unknown and ignored; did you mean allowed_targets?",
+        ]
+    );
+}
+
+#[test]
+fn lists_with_empty_items_are_read_as_the_reference_reads_them() {
+    let config = parse(
+        "broker:\n  secret: s\nagents:\n  alpha:\n    allowed_targets: ['beta',  \"gamma\" , , delta ]\n",
+    )
+    .unwrap();
+    let targets = config.agents.0.values().next().unwrap().allowed_targets.clone().unwrap();
+    assert_eq!(targets, ["beta", "gamma", "delta"]);
+    assert_eq!(config.warnings.len(), 1);
+}
+
+#[test]
+fn listening_beyond_the_machine_is_warned_of() {
+    let config = parse("broker:\n  secret: s\n  host: 0.0.0.0\n").unwrap();
+    assert!(
+        config.warnings.iter().any(|warning| warning.contains("config.yaml:3: broker.host listens beyond"))
+    );
+}
+
+#[test]
+fn the_section_of_the_bridge_is_passed_on() {
+    let config = parse("broker:\n  secret: s\nredsyn:\n  scope: acme/finance/ana\n").unwrap();
+    assert_eq!(config.redsyn.unwrap().get("scope").unwrap().as_str(), Some("acme/finance/ana"));
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let config = parse("broker:\n  secret: hunter2\nagents:\n  a:\n    secret: hunter3\n").unwrap();
+    assert!(!format!("{config:?}").contains("hunter"));
+}

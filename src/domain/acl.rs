@@ -1,0 +1,50 @@
+//! Who may write to whom: the `allowed_targets` of the configuration.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::proto::dsh::names::AgentName;
+
+/// The lists by sender. A sender without a list may write to anyone; an empty list lets nobody through.
+#[derive(Clone, Debug, Default)]
+pub struct Acl {
+    allowed: HashMap<AgentName, HashSet<String>>,
+}
+
+impl Acl {
+    pub fn new(lists: impl IntoIterator<Item = (AgentName, Vec<String>)>) -> Self {
+        // The reference lower-cases the targets but not the names that it compares them with, and people have
+        // written their lists around that: a mixed-case name is never allowed.
+        let lower = |targets: Vec<String>| targets.into_iter().map(|target| target.to_lowercase()).collect();
+        Self { allowed: lists.into_iter().map(|(agent, targets)| (agent, lower(targets))).collect() }
+    }
+
+    pub fn allows(&self, from: &AgentName, to: &str) -> bool {
+        self.allowed.get(from).is_none_or(|targets| targets.contains(to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_restrict_only_whom_they_name() {
+        let name = |text: &str| AgentName::parse(text).unwrap();
+        let acl = Acl::new([
+            (name("alpha"), vec!["beta".into(), "Gamma".into(), "acme/finance/ana/close".into()]),
+            (name("closed"), vec![]),
+        ]);
+        for (from, to, allowed) in [
+            ("alpha", "beta", true),
+            ("alpha", "acme/finance/ana/close", true),
+            ("alpha", "delta", false),
+            ("alpha", "Gamma", false),
+            ("alpha", "gamma", true),
+            ("Alpha", "delta", true),
+            ("closed", "beta", false),
+            ("beta", "alpha", true),
+        ] {
+            assert_eq!(acl.allows(&name(from), to), allowed, "{from} -> {to}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! One method per call of the API that the bridge uses (spec, «La API HTTP»).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{DATE, RETRY_AFTER};
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::error::{CallError, Refusal};
+use super::time::RelayTime;
+use crate::crypto::base64url;
+use crate::crypto::secret::Secret;
+use crate::domain::clock::{SharedClock, Timestamp};
+use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::error::ErrorBody;
+use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId, VERSION_HEADER};
+use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
+use crate::proto::redsyn::policy::Policy;
+
+/// The time for everything but a held inbox call; a relay that is slower is treated as away.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of an answer: a take of 50 envelopes of 64 KB, each with its signed payload beside it, fits.
+const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+
+/// One node's connection to one relay. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct RelayClient {
+    http: reqwest::Client,
+    base: Arc<str>,
+    token: Secret,
+    version: Arc<str>,
+    time: Arc<RelayTime>,
+    last_success: Arc<AtomicI64>,
+}
+
+/// What `PUT /agents/…` says of an agent.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    pub description: String,
+    pub policy: Policy,
+}
+
+/// The 201 (or 200) of `POST /messages`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Receipt {
+    pub id: String,
+    #[serde(default)]
+    pub thread: Option<String>,
+    /// The recipient with its session.
+    #[serde(default)]
+    pub to: Option<String>,
+    #[serde(default)]
+    pub duplicate: bool,
+}
+
+/// How to take: seconds to hold the call (at most 25), seconds of lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Take {
+    pub wait_secs: u64,
+    pub lease_secs: u64,
+}
+
+#[derive(Deserialize)]
+struct Items {
+    items: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Zip {
+    zip: String,
+}
+
+impl RelayClient {
+    /// # Errors
+    /// When no TLS configuration can be built.
+    pub fn new(base: &Url, token: Secret, version: &str, clock: SharedClock) -> Result<Self, CallError> {
+        // Several parts may build clients; the first installs the provider and the rest find it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        if base.scheme() == "http" {
+            // Plain HTTP needs no roots, and a machine without any must still reach its own relay.
+            builder = builder.tls_certs_only([]);
+        } else {
+            builder = builder.https_only(true);
+        }
+        let http = builder.build().map_err(|error| CallError::NoAnswer(error_chain(&error)))?;
+        Ok(Self {
+            http,
+            base: base.as_str().trim_end_matches('/').into(),
+            token,
+            version: version.into(),
+            time: Arc::new(RelayTime::new(clock)),
+            last_success: Arc::new(AtomicI64::new(i64::MIN)),
+        })
+    }
+
+    /// The relay's clock, as far as its answers have told.
+    pub fn relay_now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    /// The moment on our clock that the relay calls `relay`.
+    pub fn to_local(&self, relay: Timestamp) -> Timestamp {
+        self.time.to_local(relay)
+    }
+
+    /// When a call last succeeded, by the relay's clock.
+    pub fn last_success(&self) -> Option<Timestamp> {
+        let millis = self.last_success.load(Ordering::Relaxed);
+        (millis != i64::MIN).then(|| Timestamp::from_millis(millis))
+    }
+
+    /// `PUT /nodes/key`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn register_key(&self, registration: &KeyRegistration) -> Result<(), CallError> {
+        let request = self.request(Method::PUT, "/nodes/key").json(registration);
+        self.json::<Value>(request).await.map(drop)
+    }
+
+    /// `PUT /agents/…` with `listening: true`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn announce(&self, agent: &AgentAddress, announcement: &Announcement) -> Result<(), CallError> {
+        let policy = &announcement.policy;
+        let body = json!({
+            "description": announcement.description,
+            "adapter": concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION")),
+            "listening": true,
+            "allow": policy.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "trust": if policy.full_trust { "full" } else { "none" },
+            "signed_only": policy.signed_only,
+            "encrypted_only": policy.encrypted_only,
+        });
+        let request = self.request(Method::PUT, &format!("/agents/{agent}")).json(&body);
+        self.json::<Value>(request).await.map(drop)
+    }
+
+    /// `GET /agents/…/key`; `None` when the agent has no key, or the relay has no such call.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn agent_key(&self, agent: &AgentAddress) -> Result<Option<KeyAnswer>, CallError> {
+        match self.json(self.request(Method::GET, &format!("/agents/{agent}/key"))).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(CallError::Refused(refusal)) if refusal.status() == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `POST /messages`: a signed envelope. The same id again is answered as a duplicate.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn send(&self, envelope: &Map<String, Value>) -> Result<Receipt, CallError> {
+        self.json(self.request(Method::POST, "/messages").json(envelope)).await
+    }
+
+    /// `GET /inbox/…`: takes what waits, as it was delivered.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn take(&self, agent: &AgentAddress, take: Take) -> Result<Vec<Value>, CallError> {
+        let request = self
+            .request(Method::GET, &format!("/inbox/{agent}"))
+            .query(&[("wait", take.wait_secs), ("lease", take.lease_secs)])
+            .timeout(CALL_TIMEOUT + Duration::from_secs(take.wait_secs));
+        Ok(self.json::<Items>(request).await?.items)
+    }
+
+    /// `POST /inbox/…/ack`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn ack(&self, agent: &AgentAddress, ids: &[MessageId]) -> Result<(), CallError> {
+        let request = self.request(Method::POST, &format!("/inbox/{agent}/ack")).json(&json!({"ids": ids}));
+        self.json::<Value>(request).await.map(drop)
+    }
+
+    /// `GET /messages/{id}/files`: the bytes of the zip as it travelled.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn files(&self, id: &MessageId) -> Result<Vec<u8>, CallError> {
+        let mut path =
+            Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
+        if let Ok(mut segments) = path.path_segments_mut() {
+            segments.push(id.as_str()).push("files");
+        }
+        let zip: Zip = self.json(self.request(Method::GET, path.path())).await?;
+        let bytes =
+            base64url::zip_decode(&zip.zip).map_err(|error| CallError::Malformed(error.to_string()))?;
+        if bytes.len() > FILES_LIMIT {
+            return Err(CallError::Malformed("the files are over 5 MB".into()));
+        }
+        Ok(bytes)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base))
+            .bearer_auth(self.token.expose())
+            .header(VERSION_HEADER, &*self.version)
+            .timeout(CALL_TIMEOUT)
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let mut answer = request.send().await.map_err(|error| CallError::NoAnswer(error_chain(&error)))?;
+        if let Some(date) = answer.headers().get(DATE).and_then(|date| date.to_str().ok()) {
+            self.time.learn(date);
+        }
+        let status = answer.status();
+        let retry_after = answer
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|seconds| seconds.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let mut bytes = Vec::new();
+        while let Some(chunk) =
+            answer.chunk().await.map_err(|error| CallError::NoAnswer(error_chain(&error)))?
+        {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > ANSWER_LIMIT {
+                return Err(CallError::Malformed(format!("the answer is over {ANSWER_LIMIT} bytes")));
+            }
+        }
+        if status.is_success() {
+            let value =
+                serde_json::from_slice(&bytes).map_err(|error| CallError::Malformed(error.to_string()))?;
+            self.last_success.store(self.time.now().millis(), Ordering::Relaxed);
+            return Ok(value);
+        }
+        Err(Refusal { body: error_body(status, &bytes), retry_after }.into())
+    }
+}
+
+/// The status line is what happened; the body only adds words and `quota`.
+fn error_body(status: StatusCode, bytes: &[u8]) -> ErrorBody {
+    let status = status.as_u16();
+    match serde_json::from_slice::<ErrorBody>(bytes) {
+        Ok(body) => ErrorBody { status, ..body },
+        Err(_) => ErrorBody::new(status, "the relay gave no reason"),
+    }
+}
+
+/// reqwest's own text hides the cause (refused, reset, TLS), which is what a person needs.
+fn error_chain(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

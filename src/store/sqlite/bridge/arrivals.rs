@@ -1,0 +1,159 @@
+//! What comes in: one transaction keeps the local message, the row that tells it has been seen, and the pin.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use super::rows::{self, NewBridged, NewEntry};
+use super::{pins, sql};
+use crate::crypto::sha256;
+use crate::domain::clock::Timestamp;
+use crate::proto::dsh::json::JsonText;
+use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::redsyn::address::{AddressedAgent, Session};
+use crate::proto::redsyn::body::Body;
+use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
+use crate::store::StoreError;
+use crate::store::bridge::{Arrival, Content, Held, Landed, PinState, Refusal};
+use crate::store::local::NewMessage;
+use crate::store::sqlite::local::insert_message;
+
+pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
+    if let Some(key) = &arrival.signer
+        && pins::state(conn, &arrival.from.agent.person(), key)? == PinState::Other
+    {
+        return Ok(Landed::Held);
+    }
+    if !mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)? {
+        return Ok(Landed::Seen);
+    }
+    let mut message = arrival.message.clone();
+    if arrival.kind.is_answer() && !answer(conn, arrival, &mut message)? {
+        return Ok(Landed::Unasked);
+    }
+    if let Some(key) = &arrival.signer {
+        let person = arrival.from.agent.person();
+        if pins::pin_first(conn, &person, key, arrival.now)? == PinState::First {
+            tracing::info!(%person, key, "pin_first_use");
+        }
+    }
+    free_local_id(conn, arrival, &mut message)?;
+    insert_message(conn, &message, Some(&arrival.agent))?;
+    rows::insert_bridged(
+        conn,
+        &NewBridged {
+            agent: &arrival.agent,
+            id: &arrival.id,
+            local_id: message.id.as_str(),
+            is_inbound: true,
+            kind: arrival.kind,
+            remote: &arrival.from,
+            thread: arrival.thread.as_deref(),
+            session: arrival.session.as_ref(),
+            reply_to: arrival.reply_to.as_ref(),
+            reply_key: arrival.reply_key.as_deref(),
+            now: arrival.now,
+        },
+    )?;
+    Ok(Landed::Delivered)
+}
+
+/// Ties an answer to the request it answers. False when we asked nothing of the kind of this sender.
+fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<bool, StoreError> {
+    let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
+    let Some(request) = rows::by_id(conn, &arrival.agent, reply_to)? else { return Ok(false) };
+    let is_ours =
+        !request.is_inbound && request.kind == Kind::Request && request.remote == arrival.from.agent;
+    if !is_ours || request.is_closed {
+        return Ok(false);
+    }
+    let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
+    message.reply_to = Some(parent.clone());
+    message.parent_id = Some(parent);
+    if arrival.kind == Kind::Reply {
+        conn.prepare_cached(sql::BRIDGED_CLOSE)?
+            .execute(params![arrival.agent.as_str(), request.id.as_str()])?;
+        let status = if arrival.error { "failed" } else { "done" };
+        conn.prepare_cached(sql::STAGE_ANSWERED)?.execute(params![
+            request.local_id,
+            arrival.now.millis(),
+            status
+        ])?;
+    }
+    Ok(true)
+}
+
+/// Remote senders choose their ids: one that names another message here already gets a local id of its own.
+fn free_local_id(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<(), StoreError> {
+    if conn.prepare_cached(sql::LOCAL_ID_TAKEN)?.exists([message.id.as_str()])? {
+        let unique = format!("{} {} {}", arrival.agent.as_str(), arrival.from.agent, arrival.id);
+        message.id = DshId::new(format!("x{}", sha256::hex(unique.as_bytes())));
+    }
+    Ok(())
+}
+
+/// Whether the id is new.
+fn mark_seen(
+    conn: &Connection,
+    agent: &AgentName,
+    id: &MessageId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let inserted = conn.prepare_cached(sql::INSERT_SEEN)?.execute(params![
+        agent.as_str(),
+        id.as_str(),
+        rows::keep_until(now)
+    ])?;
+    Ok(inserted == 1)
+}
+
+pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreError> {
+    if !mark_seen(conn, &refusal.agent, &refusal.id, refusal.now)? || refusal.kind != Kind::Request {
+        return Ok(());
+    }
+    let digest = sha256::hex(format!("{} {}", refusal.agent.as_str(), refusal.id).as_bytes());
+    let id: MessageId = format!("refused:{digest}")
+        .parse()
+        .map_err(|error| rows::damaged("the id of an error reply", error))?;
+    let content = Content { body: Body::text(&*refusal.reason), refs: Vec::new() };
+    let from =
+        AddressedAgent { agent: refusal.address.clone(), session: refusal.session.clone().map(Session::Id) };
+    rows::insert_entry(
+        conn,
+        &NewEntry {
+            id: &id,
+            local_id: None,
+            agent: &refusal.agent,
+            kind: Kind::Reply,
+            from: &from,
+            remote: &refusal.from,
+            thread: refusal.thread.as_deref(),
+            reply_to: Some(&refusal.id),
+            reply_key: None,
+            content: &content,
+            error: true,
+            ttl: None,
+            expires_at: refusal.now.plus(Duration::from_secs(TTL_DEFAULT_SECS)),
+            now: refusal.now,
+        },
+    )?;
+    Ok(())
+}
+
+pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::INSERT_HELD)?.execute(params![
+        held.agent.as_str(),
+        held.id.as_str(),
+        held.person.to_string(),
+        held.reason,
+        held.envelope.to_string(),
+        held.now.millis(),
+    ])?;
+    Ok(())
+}
+
+pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::FORGET_SEEN)?.execute([now.millis()])?;
+    conn.prepare_cached(sql::FORGET_BRIDGED)?.execute([now.millis()])?;
+    Ok(())
+}

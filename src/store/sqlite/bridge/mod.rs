@@ -1,0 +1,174 @@
+//! The bridge's operations on the local store, each one transaction: outbox, arrivals, pins, held mail.
+
+mod arrivals;
+mod outbox;
+mod pins;
+mod rows;
+pub(crate) mod sql;
+
+use super::db::Db;
+use crate::crypto::sign::VerifyingKey;
+use crate::domain::clock::Timestamp;
+use crate::proto::redsyn::address::{AgentAddress, Person};
+use crate::store::StoreError;
+use crate::store::bridge::{
+    Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, PinState, Refusal,
+};
+use crate::store::local::Sent;
+
+/// The schema step that adds the bridge's tables to the local store.
+pub(crate) const SCHEMA: &str = include_str!("schema.sql");
+
+/// A handle to the bridge's part of the local store. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct BridgeStore {
+    db: Db,
+}
+
+impl BridgeStore {
+    pub fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Keeps a local message and, in the same transaction, the promise to carry it. `Ok` means committed.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn depart(&self, departure: Departure) -> Result<Sent, StoreError> {
+        self.db.call("bridge_depart", move |conn| outbox::depart(conn, &departure)).await
+    }
+
+    /// The entries that may be sent now: due, and the oldest of their lane.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.db.call("bridge_due", move |conn| outbox::due(conn, now, limit)).await
+    }
+
+    /// When the next entry becomes due after `now`; `None` when nothing waits for time.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        self.db.call("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
+    }
+
+    /// The relay has it: out of the outbox, thread and session kept.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn accepted(&self, accepted: Accepted) -> Result<(), StoreError> {
+        self.db.call("bridge_accepted", move |conn| outbox::accepted(conn, &accepted)).await
+    }
+
+    /// Try again at `next`.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn postpone(&self, seq: i64, next: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_postpone", move |conn| outbox::postpone(conn, seq, next)).await
+    }
+
+    /// It, and what follows in its lane, waits for a person's decision.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn hold(&self, entry: OutboxEntry, reason: String, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_hold", move |conn| outbox::hold(conn, &entry, &reason, now)).await
+    }
+
+    /// It will never arrive: out of the outbox, and the local sender gets `notice`, once.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn failed(
+        &self,
+        failure: Failure,
+        notice: Option<crate::store::local::NewMessage>,
+    ) -> Result<(), StoreError> {
+        self.db.call("bridge_failed", move |conn| outbox::failed(conn, &failure, notice.as_ref())).await
+    }
+
+    /// Keeps an inbound message with the row that tells it has been seen, and its signer's pin.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn arrive(&self, arrival: Arrival) -> Result<Landed, StoreError> {
+        self.db.call("bridge_arrive", move |conn| arrivals::arrive(conn, &arrival)).await
+    }
+
+    /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn refuse(&self, refusal: Refusal) -> Result<(), StoreError> {
+        self.db.call("bridge_refuse", move |conn| arrivals::refuse(conn, &refusal)).await
+    }
+
+    /// Keeps a copy of mail that waits for a person's decision.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn hold_arrival(&self, held: Held) -> Result<(), StoreError> {
+        self.db.call("bridge_hold_arrival", move |conn| arrivals::hold(conn, &held)).await
+    }
+
+    /// How `key` stands to the pins of `person`, without changing them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn pin_state(&self, person: Person, key: VerifyingKey) -> Result<PinState, StoreError> {
+        self.db.call("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string())).await
+    }
+
+    /// Whether any key of `person` is pinned.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
+        self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+    }
+
+    /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn pin_recipient(
+        &self,
+        address: AgentAddress,
+        key: VerifyingKey,
+        now: Timestamp,
+    ) -> Result<PinState, StoreError> {
+        self.db
+            .call("bridge_pin", move |conn| pins::pin_recipient(conn, &address, &key.to_string(), now))
+            .await
+    }
+
+    /// Whether `address` has ever had a key: then nothing goes to it in plain text (mapping §8).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
+        self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+    }
+
+    /// Forgets what no relay can deliver again.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn forget(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_forget", move |conn| arrivals::forget(conn, now)).await
+    }
+}
+
+#[cfg(test)]
+mod plan_tests {
+    use crate::store::sqlite::local_schema;
+    use crate::store::sqlite::plans;
+
+    #[test]
+    fn every_statement_finds_its_rows_by_an_index() {
+        plans::assert_indexed(local_schema::STEPS, super::sql::ALL);
+    }
+}

@@ -1,0 +1,236 @@
+//! Rows to types and back. A row that does not parse was not written by us: the database is damaged.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+
+use super::sql;
+use crate::domain::clock::Timestamp;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
+use crate::proto::redsyn::body::Body;
+use crate::proto::redsyn::ids::{Kind, MessageId, TTL_MAX_SECS};
+use crate::store::StoreError;
+use crate::store::bridge::{Content, OutboxEntry};
+
+/// How long what crossed is remembered: the longest TTL, since a relay can deliver no later (mapping §6).
+pub(super) fn keep_until(now: Timestamp) -> i64 {
+    now.plus(std::time::Duration::from_secs(TTL_MAX_SECS)).millis()
+}
+
+pub(super) fn damaged(what: &str, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged(format!("{what}: {error}"))
+}
+
+/// A row of `bridged`.
+#[derive(Clone, Debug)]
+pub(super) struct Bridged {
+    pub(super) id: MessageId,
+    pub(super) local_id: String,
+    pub(super) is_inbound: bool,
+    pub(super) kind: Kind,
+    pub(super) remote: AgentAddress,
+    pub(super) thread: Option<String>,
+    pub(super) session: Option<SessionId>,
+    pub(super) remote_session: Option<SessionId>,
+    pub(super) reply_key: Option<String>,
+    pub(super) is_closed: bool,
+}
+
+pub(super) fn by_local(
+    conn: &Connection,
+    agent: &AgentName,
+    local_id: &str,
+) -> Result<Option<Bridged>, StoreError> {
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, local_id.to_owned(), Columns::read(row)?));
+    let row = conn.prepare_cached(sql::BRIDGED_BY_LOCAL)?.query_row(params![agent.as_str(), local_id], read);
+    row.optional()?.map(|(id, local_id, columns)| columns.bridged(&id, local_id)).transpose()
+}
+
+pub(super) fn by_id(
+    conn: &Connection,
+    agent: &AgentName,
+    id: &MessageId,
+) -> Result<Option<Bridged>, StoreError> {
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, Columns::read(row)?));
+    let row = conn.prepare_cached(sql::BRIDGED_BY_ID)?.query_row(params![agent.as_str(), id.as_str()], read);
+    row.optional()?.map(|(local_id, columns)| columns.bridged(id.as_str(), local_id)).transpose()
+}
+
+/// The columns that both look-ups share, from the second on.
+struct Columns {
+    direction: String,
+    kind: String,
+    remote: String,
+    thread: Option<String>,
+    session: Option<String>,
+    remote_session: Option<String>,
+    reply_key: Option<String>,
+    is_closed: bool,
+}
+
+impl Columns {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            direction: row.get(1)?,
+            kind: row.get(2)?,
+            remote: row.get(3)?,
+            thread: row.get(4)?,
+            session: row.get(5)?,
+            remote_session: row.get(6)?,
+            reply_key: row.get(7)?,
+            is_closed: row.get(8)?,
+        })
+    }
+
+    fn bridged(self, id: &str, local_id: String) -> Result<Bridged, StoreError> {
+        Ok(Bridged {
+            id: id.parse().map_err(|error| damaged("bridged.id", error))?,
+            local_id,
+            is_inbound: self.direction == "in",
+            kind: self.kind.parse().map_err(|error| damaged("bridged.kind", error))?,
+            remote: self.remote.parse().map_err(|error| damaged("bridged.remote", error))?,
+            thread: self.thread,
+            session: session(self.session)?,
+            remote_session: session(self.remote_session)?,
+            reply_key: self.reply_key,
+            is_closed: self.is_closed,
+        })
+    }
+}
+
+fn session(text: Option<String>) -> Result<Option<SessionId>, StoreError> {
+    text.map(|text| text.parse().map_err(|error| damaged("session", error))).transpose()
+}
+
+/// A row of `bridged` to be written.
+pub(super) struct NewBridged<'a> {
+    pub(super) agent: &'a AgentName,
+    pub(super) id: &'a MessageId,
+    pub(super) local_id: &'a str,
+    pub(super) is_inbound: bool,
+    pub(super) kind: Kind,
+    pub(super) remote: &'a AddressedAgent,
+    pub(super) thread: Option<&'a str>,
+    /// Our agent's session.
+    pub(super) session: Option<&'a SessionId>,
+    pub(super) reply_to: Option<&'a MessageId>,
+    pub(super) reply_key: Option<&'a str>,
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<(), StoreError> {
+    let remote_session = match &row.remote.session {
+        Some(Session::Id(id)) => Some(id.to_string()),
+        Some(Session::New) | None => None,
+    };
+    conn.prepare_cached(sql::INSERT_BRIDGED)?.execute(params![
+        row.agent.as_str(),
+        row.id.as_str(),
+        row.local_id,
+        if row.is_inbound { "in" } else { "out" },
+        row.kind.as_str(),
+        row.remote.agent.to_string(),
+        row.thread,
+        row.session.map(ToString::to_string),
+        remote_session,
+        row.reply_to.map(MessageId::as_str),
+        row.reply_key,
+        keep_until(row.now),
+    ])?;
+    Ok(())
+}
+
+/// An outbox row to be written.
+pub(super) struct NewEntry<'a> {
+    pub(super) id: &'a MessageId,
+    pub(super) local_id: Option<&'a str>,
+    pub(super) agent: &'a AgentName,
+    pub(super) kind: Kind,
+    pub(super) from: &'a AddressedAgent,
+    pub(super) remote: &'a AddressedAgent,
+    pub(super) thread: Option<&'a str>,
+    pub(super) reply_to: Option<&'a MessageId>,
+    pub(super) reply_key: Option<&'a str>,
+    pub(super) content: &'a Content,
+    pub(super) error: bool,
+    pub(super) ttl: Option<u64>,
+    pub(super) expires_at: Timestamp,
+    pub(super) now: Timestamp,
+}
+
+impl NewEntry<'_> {
+    /// What must stay in order: one conversation with one remote agent. A request that opens one is alone.
+    fn lane(&self) -> String {
+        let conversation = match (self.thread, &self.remote.session) {
+            (Some(thread), _) => thread.to_owned(),
+            (None, Some(Session::Id(id))) => format!("#{id}"),
+            (None, Some(Session::New) | None) => self.id.to_string(),
+        };
+        format!("{} {} {conversation}", self.agent.as_str(), self.remote.agent)
+    }
+}
+
+/// Whether the entry is new; the same id again changes nothing.
+pub(super) fn insert_entry(conn: &Connection, entry: &NewEntry<'_>) -> Result<bool, StoreError> {
+    let refs =
+        serde_json::to_string(&entry.content.refs).map_err(|error| StoreError::Other(error.to_string()))?;
+    let inserted = conn.prepare_cached(sql::INSERT_OUTBOX)?.execute(params![
+        entry.id.as_str(),
+        entry.local_id,
+        entry.agent.as_str(),
+        entry.lane(),
+        entry.kind.as_str(),
+        entry.from.to_string(),
+        entry.remote.to_string(),
+        entry.thread,
+        entry.reply_to.map(MessageId::as_str),
+        entry.reply_key,
+        entry.content.body.as_value().to_string(),
+        refs,
+        entry.error,
+        entry.ttl.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX)),
+        entry.expires_at.millis(),
+        entry.now.millis(),
+    ])?;
+    Ok(inserted == 1)
+}
+
+pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, StoreError>> {
+    let text = |index: usize| row.get::<_, String>(index);
+    let (id, agent, kind, from, remote) = (text(1)?, text(3)?, text(4)?, text(5)?, text(6)?);
+    let (body, refs) = (text(10)?, text(11)?);
+    let reply_to: Option<String> = row.get(8)?;
+    let ttl: Option<i64> = row.get(13)?;
+    let (seq, local_id, thread, reply_key) = (row.get(0)?, row.get(2)?, row.get(7)?, row.get(9)?);
+    let (error, expires_at, attempts) = (row.get(12)?, row.get(14)?, row.get(15)?);
+    let parse = || {
+        Ok(OutboxEntry {
+            seq,
+            id: id.parse().map_err(|error| damaged("outbox.id", error))?,
+            local_id,
+            agent: AgentName::parse(&agent).ok_or_else(|| damaged("outbox.agent", "is no agent name"))?,
+            kind: kind.parse().map_err(|error| damaged("outbox.kind", error))?,
+            from: from.parse().map_err(|error| damaged("outbox.sender", error))?,
+            remote: remote.parse().map_err(|error| damaged("outbox.remote", error))?,
+            thread,
+            reply_to: reply_to
+                .map(|id| id.parse().map_err(|error| damaged("outbox.reply_to", error)))
+                .transpose()?,
+            reply_key,
+            content: content(&body, &refs)?,
+            error,
+            ttl: ttl.and_then(|ttl| u64::try_from(ttl).ok()),
+            expires_at: Timestamp::from_millis(expires_at),
+            attempts,
+        })
+    };
+    Ok(parse())
+}
+
+fn content(body: &str, refs: &str) -> Result<Content, StoreError> {
+    let body: Value = serde_json::from_str(body).map_err(|error| damaged("outbox.body", error))?;
+    Ok(Content {
+        body: Body::parse(body).map_err(|error| damaged("outbox.body", error))?,
+        refs: serde_json::from_str(refs).map_err(|error| damaged("outbox.refs", error))?,
+    })
+}

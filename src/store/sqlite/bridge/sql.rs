@@ -1,0 +1,84 @@
+//! Every statement of the bridge's part, in one place so that a test can look at all their plans.
+
+pub(crate) const INSERT_OUTBOX: &str = "INSERT INTO outbox (id, local_id, agent, lane, kind, sender, remote, thread, \
+     reply_to, reply_key, body, refs, error, ttl, expires_at, next_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT (id) DO NOTHING";
+pub(crate) const DUE: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
+     body, refs, error, ttl, expires_at, attempts FROM outbox AS entry \
+     WHERE held IS NULL AND next_at <= ?1 \
+     AND NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.lane = entry.lane AND earlier.seq < entry.seq) \
+     ORDER BY next_at LIMIT ?2";
+pub(crate) const NEXT_DUE: &str =
+    "SELECT next_at FROM outbox WHERE held IS NULL AND next_at > ?1 ORDER BY next_at LIMIT 1";
+pub(crate) const DELETE_OUTBOX: &str = "DELETE FROM outbox WHERE seq = ?1";
+pub(crate) const POSTPONE: &str = "UPDATE outbox SET attempts = attempts + 1, next_at = ?2 WHERE seq = ?1";
+pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2 WHERE seq = ?1";
+
+pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, remote, thread, \
+     session, remote_session, reply_to, reply_key, keep_until) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
+pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, remote, thread, session, remote_session, \
+     reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
+pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, remote, thread, session, remote_session, \
+     reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2";
+pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
+     WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session DESC LIMIT 1";
+pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
+     WHERE agent = ?1 AND id = ?2";
+pub(crate) const BRIDGED_CLOSE: &str =
+    "UPDATE bridged SET closed = 1 WHERE agent = ?1 AND id = ?2 AND closed = 0";
+pub(crate) const FORGET_BRIDGED: &str = "DELETE FROM bridged WHERE keep_until <= ?1";
+
+pub(crate) const SET_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_ACCEPTED: &str = "UPDATE messages SET at_accepted = ?2, status = 'leased' WHERE id = ?1 AND inbox IS NULL AND status = 'queued'";
+pub(crate) const STAGE_ANSWERED: &str =
+    "UPDATE messages SET at_answered = ?2, status = ?3 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_FAILED: &str =
+    "UPDATE messages SET at_failed = ?2, status = 'failed' WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_HELD: &str = "UPDATE messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_INBOUND_ANSWERED: &str = "UPDATE messages SET at_answered = ?2 WHERE id = ?1";
+pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
+
+pub(crate) const INSERT_SEEN: &str =
+    "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE keep_until <= ?1";
+pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+
+pub(crate) const PINS_OF: &str = "SELECT key, verified FROM pins WHERE person = ?1";
+pub(crate) const INSERT_PIN: &str =
+    "INSERT INTO pins (person, key, since) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+pub(crate) const INSERT_SEALED: &str =
+    "INSERT INTO sealed_addresses (address, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+pub(crate) const WAS_SEALED: &str = "SELECT 1 FROM sealed_addresses WHERE address = ?1";
+
+#[cfg(test)]
+pub(crate) const ALL: &[&str] = &[
+    INSERT_OUTBOX,
+    DUE,
+    NEXT_DUE,
+    DELETE_OUTBOX,
+    POSTPONE,
+    HOLD_OUTBOX,
+    INSERT_BRIDGED,
+    BRIDGED_BY_LOCAL,
+    BRIDGED_BY_ID,
+    BRIDGED_BY_THREAD,
+    BRIDGED_ACCEPTED,
+    BRIDGED_CLOSE,
+    FORGET_BRIDGED,
+    SET_STATUS,
+    STAGE_ACCEPTED,
+    STAGE_ANSWERED,
+    STAGE_FAILED,
+    STAGE_HELD,
+    STAGE_INBOUND_ANSWERED,
+    LOCAL_ID_TAKEN,
+    INSERT_SEEN,
+    FORGET_SEEN,
+    INSERT_HELD,
+    PINS_OF,
+    INSERT_PIN,
+    INSERT_SEALED,
+    WAS_SEALED,
+];

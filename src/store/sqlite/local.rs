@@ -1,0 +1,173 @@
+//! The local store on SQLite: each operation is one transaction on the thread that owns the database, so that a
+//! caller who goes away half-way leaves either the whole effect or none.
+
+mod deliver;
+mod lookup;
+mod poll;
+mod rows;
+mod send;
+mod sql;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use super::db::Db;
+use super::local_schema::STEPS;
+use crate::domain::clock::Timestamp;
+use crate::domain::random::SharedRandom;
+use crate::proto::dsh::names::{AgentName, DshId};
+use crate::store::StoreError;
+use crate::store::local::{
+    Ack, Acked, Head, NewMessage, Peer, Poll, Polled, Pull, Query, Sent, StatusLine, StoredMessage, Swept,
+};
+
+pub(crate) use send::insert_message;
+
+/// The database file in the data directory. Not `relay.db`, which is the reference broker's and looks different.
+const FILE: &str = "broker.db";
+
+/// What the local broker keeps. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    db: Db,
+    storage: &'static str,
+}
+
+impl LocalStore {
+    /// Opens or creates the database in `data_dir`, which must exist.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is locked, damaged, or not writable.
+    pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
+        Ok(Self { db: Db::open(&data_dir.join(FILE), STEPS)?, storage: "sqlite" })
+    }
+
+    /// A store that forgets everything when it is closed.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Ok(Self { db: Db::in_memory(STEPS)?, storage: "memory" })
+    }
+
+    /// The database itself, for whoever keeps tables beside these and shares transactions with them.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// What `GET /` names as the storage.
+    pub fn storage(&self) -> &'static str {
+        self.storage
+    }
+
+    /// Notes that the agent is alive. An agent that has registered once can be written to for ever.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn register(&self, agent: AgentName, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("register", move |conn| send::register(conn, &agent, now)).await
+    }
+
+    /// Every agent that has registered; `online` when that was after `online_after`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn peers(&self, online_after: Timestamp) -> Result<Vec<Peer>, StoreError> {
+        self.db.call("peers", move |conn| lookup::peers(conn, online_after)).await
+    }
+
+    /// Stores a message for an agent of this machine; `None` when it has never registered.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn send(&self, message: NewMessage, to: AgentName) -> Result<Option<Sent>, StoreError> {
+        self.db.call("send", move |conn| send::send(conn, &message, &to)).await
+    }
+
+    /// Stores a receipt for an agent of this machine, registered or not.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn receipt(&self, message: NewMessage, to: AgentName) -> Result<Sent, StoreError> {
+        self.db.call("receipt", move |conn| insert_message(conn, &message, Some(&to))).await
+    }
+
+    /// Queued messages behind a v1.0 cursor.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn poll(&self, poll: Poll) -> Result<Polled, StoreError> {
+        self.db.call("poll", move |conn| poll::poll(conn, &poll)).await
+    }
+
+    /// Requeues every lease that is over, then leases queued messages to the agent, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn pull(&self, pull: Pull, random: SharedRandom) -> Result<Vec<StoredMessage>, StoreError> {
+        self.db.call("pull", move |conn| deliver::pull(conn, &pull, &random)).await
+    }
+
+    /// Ends a lease.
+    ///
+    /// # Errors
+    /// When the store fails; a refusal is an answer.
+    pub async fn ack(&self, ack: Ack) -> Result<Acked, StoreError> {
+        self.db.call("ack", move |conn| deliver::ack(conn, &ack)).await
+    }
+
+    /// What a receipt needs to know of a message.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn lookup(&self, id: DshId) -> Result<Option<Head>, StoreError> {
+        self.db.call("lookup", move |conn| lookup::head(conn, &id)).await
+    }
+
+    /// The status of each id; `None` for what is unknown or not the agent's, as sender or recipient.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn status(
+        &self,
+        agent: AgentName,
+        ids: Vec<String>,
+    ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
+        self.db.call("status", move |conn| lookup::status(conn, &agent, ids)).await
+    }
+
+    /// The newest messages of an agent's inbox, in any state.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn recent(&self, agent: AgentName, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
+        self.db.call("recent", move |conn| lookup::recent(conn, &agent, limit)).await
+    }
+
+    /// The newest messages of an agent's inbox that a filter lets through.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
+        self.db.call("query", move |conn| lookup::query(conn, &query)).await
+    }
+
+    /// Requeues leases that are over and deletes some of the messages whose time is over: those stored at `too_old`
+    /// or before, and those with an end of their own.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn sweep(&self, now: Timestamp, too_old: Timestamp) -> Result<Swept, StoreError> {
+        self.db.call("sweep", move |conn| sweep::sweep(conn, now, too_old)).await
+    }
+
+    /// Finishes the queued work and closes the database.
+    ///
+    /// # Errors
+    /// When the thread that owned it has panicked.
+    pub async fn close(self) -> Result<(), StoreError> {
+        self.db.close().await
+    }
+}

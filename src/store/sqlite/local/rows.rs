@@ -1,0 +1,144 @@
+//! From rows to the types of the domain. A row that cannot be read means a damaged database.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
+use rusqlite::{Error, Result, Row};
+
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::{Delivery, Lease, LeaseId, State, Status};
+use crate::proto::dsh::json::JsonText;
+use crate::proto::dsh::names::{AgentName, DshId, Party};
+use crate::proto::dsh::v1::envelope::{Kind, MessageType};
+use crate::store::local::{EndedMessage, Ending, Head, NewMessage, Stages, StatusLine, StoredMessage};
+
+/// A column read as a type of ours.
+struct Column<T>(T);
+
+macro_rules! column {
+    ($type:ty, $value:ident => $read:expr) => {
+        impl FromSql for Column<$type> {
+            fn column_result($value: ValueRef<'_>) -> FromSqlResult<Self> {
+                Ok(Self($read))
+            }
+        }
+    };
+}
+
+column!(Timestamp, value => Timestamp::from_millis(value.as_i64()?));
+column!(DshId, value => DshId::new(value.as_str()?));
+column!(Party, value => Party::new(value.as_str()?));
+column!(AgentName, value => AgentName::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
+column!(LeaseId, value => LeaseId::new(value.as_str()?));
+column!(JsonText, value => JsonText::parse(value.as_str()?).map_err(FromSqlError::other)?);
+column!(MessageType, value => MessageType::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
+column!(Kind, value => Kind::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
+column!(Status, value => match value.as_str()? {
+    "queued" => Status::Queued,
+    "leased" => Status::Leased,
+    "done" => Status::Done,
+    "failed" => Status::Failed,
+    _ => return Err(FromSqlError::InvalidType),
+});
+
+fn get<T>(row: &Row<'_>, at: usize) -> Result<T>
+where
+    Column<T>: FromSql,
+{
+    row.get::<_, Column<T>>(at).map(|column| column.0)
+}
+
+fn get_option<T>(row: &Row<'_>, at: usize) -> Result<Option<T>>
+where
+    Column<T>: FromSql,
+{
+    row.get::<_, Option<Column<T>>>(at).map(|column| column.map(|column| column.0))
+}
+
+/// A row of `messages!`, and whether a poll has shown it already.
+pub(super) fn message(row: &Row<'_>) -> Result<(StoredMessage, bool)> {
+    let delivery = delivery(row)?;
+    let message = NewMessage {
+        id: get(row, 2)?,
+        from: get(row, 3)?,
+        to: get(row, 4)?,
+        ts: get(row, 5)?,
+        message_type: get(row, 6)?,
+        kind: get(row, 7)?,
+        body: get(row, 8)?,
+        reply_to: get_option(row, 9)?,
+        root_id: get_option(row, 10)?,
+        parent_id: get_option(row, 11)?,
+        ack: row.get(12)?,
+        redsyn: get_option(row, 13)?.as_ref().and_then(JsonText::to_value),
+        expires_at: get_option(row, 14)?,
+        status: delivery.state.status(),
+    };
+    let stored = StoredMessage {
+        seq: row.get(0)?,
+        inbox: get_option(row, 1)?,
+        message,
+        delivery,
+        error: get_option(row, 20)?,
+    };
+    Ok((stored, row.get::<_, Option<i64>>(21)?.is_some()))
+}
+
+fn delivery(row: &Row<'_>) -> Result<Delivery> {
+    let state = match get(row, 15)? {
+        Status::Queued => State::Queued { redeliver: row.get(19)? },
+        Status::Leased => match (get_option(row, 17)?, get_option(row, 18)?) {
+            (Some(id), Some(until)) => State::Leased(Lease { id, until }),
+            // Mail that leaves the machine is taken elsewhere, under a lease that is not ours.
+            (None, None) => State::LeasedElsewhere,
+            _ => return Err(Error::InvalidColumnType(17, "lease_id".into(), Type::Null)),
+        },
+        Status::Done => State::Done,
+        Status::Failed => State::Failed,
+    };
+    Ok(Delivery { state, attempts: row.get(16)? })
+}
+
+pub(super) fn head(row: &Row<'_>) -> Result<Head> {
+    Ok(Head { from: get(row, 0)?, inbox: get_option(row, 1)?, sender_is_registered: row.get(2)? })
+}
+
+pub(super) fn status_line(row: &Row<'_>) -> Result<StatusLine> {
+    Ok(StatusLine {
+        id: get(row, 0)?,
+        from: get(row, 1)?,
+        to: get(row, 2)?,
+        ts: get(row, 3)?,
+        kind: get(row, 4)?,
+        status: get(row, 5)?,
+        attempts: row.get(6)?,
+        stages: Stages {
+            accepted: get_option(row, 7)?,
+            leased: get_option(row, 8)?,
+            acked: get_option(row, 9)?,
+            answered: get_option(row, 10)?,
+            held: get_option(row, 11)?,
+            failed: get_option(row, 12)?,
+        },
+    })
+}
+
+/// A row of `ended!` with the state it had.
+pub(super) fn ended(row: &Row<'_>, cause: Ending, at: Timestamp) -> Result<(EndedMessage, Status)> {
+    let message = EndedMessage {
+        seq: row.get(0)?,
+        id: get(row, 1)?,
+        inbox: get_option(row, 2)?,
+        from: get(row, 3)?,
+        to: get(row, 4)?,
+        kind: get(row, 5)?,
+        attempts: row.get(7)?,
+        was_leased: row.get::<_, Option<i64>>(8)?.is_some(),
+        was_polled: row.get::<_, Option<i64>>(9)?.is_some(),
+        cause,
+        at,
+    };
+    Ok((message, get(row, 6)?))
+}
+
+pub(super) fn agent(row: &Row<'_>) -> Result<(AgentName, Timestamp)> {
+    Ok((get(row, 0)?, get(row, 1)?))
+}

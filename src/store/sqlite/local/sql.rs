@@ -1,0 +1,151 @@
+//! Every statement of the local store, so that one test can see that each of them uses an index.
+
+/// The columns that make a [`StoredMessage`](crate::store::local::StoredMessage), in the order of `rows::message`.
+macro_rules! messages {
+    ($rest:literal) => {
+        concat!(
+            "SELECT seq, inbox, id, sender, recipient, ts, type, kind, body, reply_to, root_id, parent_id, ack, ",
+            "redsyn, expires_at, status, attempts, lease_id, lease_until, redeliver, error, at_polled ",
+            "FROM messages ",
+            $rest
+        )
+    };
+}
+
+/// The columns that make an [`EndedMessage`](crate::store::local::EndedMessage), in the order of `rows::ended`.
+macro_rules! ended {
+    ($rest:literal) => {
+        concat!(
+            "SELECT seq, id, inbox, sender, recipient, kind, status, attempts, at_leased, at_polled FROM messages ",
+            $rest
+        )
+    };
+}
+
+pub(super) const REGISTER: &str = "INSERT INTO agents (name, last_seen) VALUES (?1, ?2)
+    ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen";
+pub(super) const IS_REGISTERED: &str = "SELECT 1 FROM agents WHERE name = ?1";
+pub(super) const AGENTS: &str = "SELECT name, last_seen FROM agents";
+
+pub(super) const INSERT: &str =
+    "INSERT INTO messages (id, inbox, sender, recipient, ts, type, kind, body, reply_to,
+        root_id, parent_id, ack, redsyn, expires_at, status)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+    ON CONFLICT (id) DO NOTHING";
+
+pub(super) const SEQ_OF: &str = "SELECT seq FROM messages WHERE id = ?1";
+pub(super) const POLL_BEHIND: &str = messages!(
+    "INDEXED BY messages_redeliver
+    WHERE inbox = ?1 AND redeliver = 1 AND seq <= ?2 AND (expires_at IS NULL OR expires_at > ?4)
+    ORDER BY seq LIMIT ?3"
+);
+pub(super) const POLL_AHEAD: &str = messages!(
+    "INDEXED BY messages_queue
+    WHERE inbox = ?1 AND status = 'queued' AND seq > ?2 AND (expires_at IS NULL OR expires_at > ?4)
+    ORDER BY seq LIMIT ?3"
+);
+pub(super) const SHOWN: &str =
+    "UPDATE messages SET redeliver = 0, at_polled = coalesce(at_polled, ?2) WHERE seq = ?1";
+
+pub(super) const REQUEUE: &str = "UPDATE messages INDEXED BY messages_leases
+    SET status = 'queued', lease_id = NULL, lease_until = NULL, redeliver = 1
+    WHERE lease_until <= ?1";
+pub(super) const QUEUED: &str = messages!(
+    "INDEXED BY messages_queue
+    WHERE inbox = ?1 AND status = 'queued' AND (expires_at IS NULL OR expires_at > ?3)
+    ORDER BY seq LIMIT ?2"
+);
+pub(super) const LEASE: &str = "UPDATE messages
+    SET status = 'leased', lease_id = ?2, lease_until = ?3, redeliver = 0, at_leased = coalesce(at_leased, ?4)
+    WHERE seq = ?1";
+
+pub(super) const BY_ID: &str = messages!("WHERE id = ?1");
+pub(super) const SETTLE: &str = "UPDATE messages
+    SET status = ?2, attempts = ?3, lease_id = NULL, lease_until = NULL, error = ?4,
+        at_acked = coalesce(?5, at_acked), at_failed = coalesce(?6, at_failed)
+    WHERE seq = ?1";
+
+pub(super) const HEAD: &str = "SELECT sender, inbox, EXISTS (SELECT 1 FROM agents WHERE name = sender)
+    FROM messages WHERE id = ?1";
+pub(super) const STATUS: &str =
+    "SELECT id, sender, recipient, ts, kind, status, attempts, at_accepted, at_leased,
+        at_acked, at_answered, at_held, at_failed
+    FROM messages WHERE id = ?1 AND (inbox = ?2 OR sender = ?2)";
+pub(super) const RECENT: &str =
+    messages!("INDEXED BY messages_inbox WHERE inbox = ?1 ORDER BY seq DESC LIMIT ?2");
+pub(super) const QUERY: &str = messages!(
+    "INDEXED BY messages_inbox
+    WHERE inbox = ?1 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
+        AND (?5 IS NULL OR sender = ?5) AND (?6 IS NULL OR recipient = ?6)
+    ORDER BY seq DESC LIMIT ?2"
+);
+
+pub(super) const ENDED_BY_SEQ: &str = ended!("WHERE seq = ?1");
+pub(super) const TOO_OLD: &str = ended!("INDEXED BY messages_age WHERE ts <= ?1 ORDER BY ts LIMIT ?2");
+pub(super) const OUT_OF_TIME: &str =
+    ended!("INDEXED BY messages_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
+pub(super) const DELETE: &str = "DELETE FROM messages WHERE seq = ?1";
+
+/// All of them. A statement that is not listed here is not tested.
+#[cfg(test)]
+pub(super) const ALL: &[(&str, &str)] = &[
+    ("REGISTER", REGISTER),
+    ("IS_REGISTERED", IS_REGISTERED),
+    ("AGENTS", AGENTS),
+    ("INSERT", INSERT),
+    ("SEQ_OF", SEQ_OF),
+    ("POLL_BEHIND", POLL_BEHIND),
+    ("POLL_AHEAD", POLL_AHEAD),
+    ("SHOWN", SHOWN),
+    ("REQUEUE", REQUEUE),
+    ("QUEUED", QUEUED),
+    ("LEASE", LEASE),
+    ("BY_ID", BY_ID),
+    ("SETTLE", SETTLE),
+    ("HEAD", HEAD),
+    ("STATUS", STATUS),
+    ("RECENT", RECENT),
+    ("QUERY", QUERY),
+    ("ENDED_BY_SEQ", ENDED_BY_SEQ),
+    ("TOO_OLD", TOO_OLD),
+    ("OUT_OF_TIME", OUT_OF_TIME),
+    ("DELETE", DELETE),
+];
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::store::sqlite::local_schema::STEPS;
+    use crate::store::sqlite::schema::migrate;
+
+    /// Answers that list a whole table, and why that is right.
+    const SCANS: &[(&str, &str)] = &[("AGENTS", "GET /peers names every agent")];
+
+    #[test]
+    fn every_statement_uses_an_index() {
+        let conn = Connection::open_in_memory().unwrap();
+        migrate(&conn, STEPS).unwrap();
+        for (name, sql) in ALL {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let lines = plan
+                .raw_query()
+                .mapped(|row| row.get::<_, String>(3))
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap();
+            let allowed = SCANS.iter().any(|(scan, _)| scan == name);
+            for line in lines {
+                assert!(allowed || !line.contains("SCAN"), "{name}: {line}");
+                assert!(!line.contains("TEMP B-TREE"), "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_statement_is_in_the_list() {
+        let declared = include_str!("sql.rs").matches("pub(super) const ").count();
+        // The list itself is declared in the same way.
+        assert_eq!(declared - 2, ALL.len());
+    }
+}

@@ -9,3 +9,4 @@ pub mod delivery;
 pub mod lockout;
 pub mod random;
 pub mod rate;
+pub mod wakeups;

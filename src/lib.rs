@@ -2,9 +2,9 @@
 //!
 //! The map, left knows nothing of right (`tests/architecture.rs` enforces it):
 //!
-//! `crypto` → `proto` → `domain` → `config` → `store` → `broker`, `relay`, `redsyn_client` → `bridge` → `runtime` → `cli`
+//! `crypto` → `proto` → `domain` → `config` → `store` → `broker`, `relay`, `redsyn_client`, `dsh_client` → `bridge` → `runtime` → `cli`
 //!
-//! `broker` and `relay` never meet. Only `*/http` names axum, only `redsyn_client` names reqwest, only
+//! `broker` and `relay` never meet. Only `*/http` names axum, only the two clients name reqwest, only
 //! `store/sqlite` names rusqlite, and only `domain/clock` and `runtime` read the system clock.
 //!
 //! Invariants: an answer that says "stored" is sent after the commit; secrets and message bodies are never
@@ -16,7 +16,9 @@ pub mod cli;
 pub mod config;
 pub mod crypto;
 pub mod domain;
+pub mod dsh_client;
 pub mod proto;
 pub mod redsyn_client;
 pub mod relay;
+pub mod runtime;
 pub mod store;

@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("broker", &["crypto", "proto", "domain", "config", "store"]),
     ("relay", &["crypto", "proto", "domain", "config", "store"]),
     ("redsyn_client", &["crypto", "proto", "domain", "config", "store"]),
+    ("dsh_client", &["crypto", "proto", "domain", "config", "store"]),
     ("bridge", &["crypto", "proto", "domain", "config", "store", "broker", "redsyn_client"]),
     (
         "runtime",
@@ -26,7 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("axum", &["broker/http", "relay/http"]),
     ("hyper", &["broker/http", "relay/http"]),
-    ("reqwest", &["redsyn_client", "relay/webhooks"]),
+    ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks"]),
     ("rusqlite", &["store/sqlite"]),
     ("clap", &["cli", "main.rs"]),
     ("anyhow", &["cli", "runtime", "main.rs"]),

@@ -20,6 +20,7 @@ use crate::crypto::sign::VerifyingKey;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
+use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::body::{Body, BodyView};
@@ -50,6 +51,8 @@ pub struct Inbound {
     pub random: SharedRandom,
     /// Rung when an error reply was put into the outbox.
     pub wake_outbound: Arc<tokio::sync::Notify>,
+    /// Rings the agent that mail has come for.
+    pub wakeups: Wakeups<AgentName>,
 }
 
 /// What is to be done with a delivered envelope.
@@ -256,6 +259,7 @@ impl Inbound {
         });
         match self.store.arrive(arrival).await {
             Ok(Landed::Delivered) => {
+                self.wakeups.wake(agent);
                 self.events.emit(Event::Delivered { id: id.clone(), kind, agent: agent.to_string() });
                 Some(id)
             }

@@ -19,6 +19,8 @@ use crate::crypto::enc_key::EncKey;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
+use crate::domain::wakeups::Wakeups;
+use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AddressedAgent, Session};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
@@ -45,6 +47,8 @@ pub struct Outbound {
     pub random: SharedRandom,
     /// Rung after a commit that added to the outbox.
     pub wake: Arc<Notify>,
+    /// Rings the sender that a failure is told to.
+    pub wakeups: Wakeups<AgentName>,
 }
 
 /// What a try has come to.
@@ -167,7 +171,9 @@ impl Outbound {
             }
             Outcome::Failed { code, why } => {
                 let notice = mapping::undelivered(&entry, &self.names, code, &why, now);
+                let agent = entry.agent.clone();
                 self.store.failed(Failure { entry, code, reason: why.clone(), now }, notice).await?;
+                self.wakeups.wake(&agent);
                 self.events.emit(Event::Failed { id, kind, code, why });
             }
         }

@@ -19,6 +19,8 @@ use super::presence::Presence;
 use crate::config::redsyn::RedsynConfig;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
+use crate::domain::wakeups::Wakeups;
+use crate::proto::dsh::names::AgentName;
 use crate::redsyn_client::RelayClient;
 use crate::store::sqlite::bridge::BridgeStore;
 
@@ -36,12 +38,14 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// `client` speaks to the relay with this node's token; `keys` are this node's.
+    /// `client` speaks to the relay with this node's token; `keys` are this node's; `wakeups` rings local agents
+    /// that wait for mail.
     pub fn new(
         config: &RedsynConfig,
         store: BridgeStore,
         client: RelayClient,
         keys: NodeKeys,
+        wakeups: Wakeups<AgentName>,
         clock: SharedClock,
         random: SharedRandom,
     ) -> (Self, BridgeCarrier) {
@@ -79,6 +83,7 @@ impl Bridge {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             wake: Arc::clone(&wake),
+            wakeups: wakeups.clone(),
         });
         let inbound = Arc::new(Inbound {
             store,
@@ -91,6 +96,7 @@ impl Bridge {
             clock,
             random,
             wake_outbound: wake,
+            wakeups,
         });
         (Self { outbound, inbound, link, names, events }, carrier)
     }

@@ -3,13 +3,15 @@
 //! Every change is one call of the store or of the carrier, each of them one transaction. A client that disconnects
 //! drops the future of its request; work that was handed over goes on, work that was not has never begun.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Route};
 use super::view;
 use crate::config::Config;
 use crate::crypto::secret::Secret;
@@ -17,13 +19,14 @@ use crate::domain::acl::Acl;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::delivery::{AckRefused, LeaseId};
 use crate::domain::random::SharedRandom;
+use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId, Party, collate};
 use crate::proto::dsh::v1::envelope::MessageType;
 use crate::proto::dsh::v1::{self, answer, request};
 use crate::store::StoreError;
-use crate::store::local::{self, Acked, Head, NewMessage};
+use crate::store::local::{self, Acked, Head, NewMessage, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
 
 const IMPLEMENTATION: &str = concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION"));
@@ -39,6 +42,9 @@ pub struct Service {
     lease_seconds: u32,
     max_attempts: u32,
     pub(super) message_ttl: Duration,
+    pub(super) wakeups: Wakeups<AgentName>,
+    /// Held calls are answered empty, at once.
+    pub(super) stopping: CancellationToken,
 }
 
 /// What the store could not do. The store has logged why; the client is told to come back.
@@ -47,7 +53,7 @@ fn busy(_: StoreError) -> ApiError {
 }
 
 impl Service {
-    /// `secret` is the shared one; it opens nothing when agents have secrets of their own.
+    /// `wakeups` is rung by whoever else puts mail into a local inbox. `secret` is the shared one; it opens nothing when agents have secrets of their own.
     pub fn new(
         config: &Config,
         secret: Secret,
@@ -55,6 +61,7 @@ impl Service {
         clock: SharedClock,
         random: SharedRandom,
         carrier: Arc<dyn Carrier>,
+        wakeups: Wakeups<AgentName>,
     ) -> Self {
         let lists = config.agents.0.iter();
         Self {
@@ -65,6 +72,8 @@ impl Service {
             lease_seconds: config.broker.lease_seconds,
             max_attempts: config.broker.max_attempts,
             message_ttl: config.broker.message_ttl,
+            wakeups,
+            stopping: CancellationToken::new(),
             store,
             clock,
             random,
@@ -120,12 +129,26 @@ impl Service {
             let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
             return Err(ApiError::new(Code::Forbidden, text));
         }
-        let message = self.message(&from, request);
+        let mut message = self.message(&from, request);
         let (id, kind) = (message.id.clone(), message.kind.as_str());
-        let carried = self.carrier.carries(&from, &to).then(|| message.clone());
         // A bare name is always the local agent's, whatever the carrier calls so too.
-        let local = match AgentName::parse(&to) {
-            Some(agent) => self.store.send(message, agent).await.map_err(busy)?,
+        let (local, carried) = match self.carrier.route(&from, &to) {
+            Route::Local => (AgentName::parse(&to), None),
+            Route::LocalAs(agent) if agent == from => {
+                return Err(ApiError::bad_request("cannot send to yourself"));
+            }
+            Route::LocalAs(agent) => {
+                message.to = Party::from(&agent);
+                (Some(agent), None)
+            }
+            Route::Away => (AgentName::parse(&to), Some(message.clone())),
+        };
+        let local = match local {
+            Some(agent) => {
+                let sent = self.store.send(message, agent.clone()).await.map_err(busy)?;
+                self.wakeups.wake(&agent);
+                sent
+            }
             None => None,
         };
         let sent = match (local, carried) {
@@ -170,10 +193,30 @@ impl Service {
         Ok(answer::Polled { messages: view::envelopes(polled.messages), cursor: polled.cursor })
     }
 
+    /// Leases what waits. With a wait, the call is held until something does; it subscribes before it looks.
+    ///
     /// # Errors
     /// `busy`.
     pub async fn pull(&self, agent: AgentName, request: request::Pull) -> Result<answer::Messages, ApiError> {
         self.carrier.touched(&agent).await;
+        let deadline = self.clock.now().plus(Duration::from_secs(request.wait_seconds.into()));
+        let subscription = self.wakeups.subscribe(agent.clone());
+        loop {
+            let mut woken = pin!(subscription.woken());
+            woken.as_mut().enable();
+            let leased = self.lease(&agent, request).await?;
+            if !leased.is_empty() || self.clock.now() >= deadline {
+                return Ok(view::envelopes(leased).into());
+            }
+            tokio::select! {
+                () = woken => {}
+                () = self.clock.sleep_until(deadline) => {}
+                () = self.stopping.cancelled() => return Ok(Vec::new().into()),
+            }
+        }
+    }
+
+    async fn lease(&self, agent: &AgentName, request: request::Pull) -> Result<Vec<StoredMessage>, ApiError> {
         let now = self.clock.now();
         let seconds = request.lease_seconds.unwrap_or(self.lease_seconds);
         let until = now.plus(Duration::from_secs(seconds.into()));
@@ -182,7 +225,7 @@ impl Service {
         for message in &leased {
             tracing::info!(id = ?message.message.id.as_str(), %agent, "message_leased");
         }
-        Ok(view::envelopes(leased).into())
+        Ok(leased)
     }
 
     /// # Errors
@@ -205,6 +248,9 @@ impl Service {
         match self.store.ack(ack).await.map_err(busy)? {
             Acked::Settled { status, attempts } => {
                 tracing::info!(id = ?id.as_str(), %agent, status = status.as_str(), attempts, "message_acked");
+                if !status.is_final() {
+                    self.wakeups.wake(&agent);
+                }
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
             }
             Acked::UnknownMessage => Err(ApiError::no_such_message()),
@@ -268,7 +314,11 @@ impl Service {
         let receipt = self.receipt_message(&agent, &head, &id, &request::Receipt::parse(body)?);
         let sent = match head.from.agent() {
             _ if remote => self.carrier.send(receipt).await?,
-            Some(sender) => self.store.receipt(receipt, sender).await.map_err(busy)?,
+            Some(sender) => {
+                let sent = self.store.receipt(receipt, sender.clone()).await.map_err(busy)?;
+                self.wakeups.wake(&sender);
+                sent
+            }
             // Sent by somebody whom no carrier reaches any more.
             None => return Err(ApiError::no_such_agent()),
         };
@@ -277,7 +327,7 @@ impl Service {
     }
 
     fn is_remote(&self, agent: &AgentName, head: &Head) -> bool {
-        !head.sender_is_registered && self.carrier.carries(agent, head.from.as_str())
+        !head.sender_is_registered && self.carrier.route(agent, head.from.as_str()) == Route::Away
     }
 
     fn receipt_message(

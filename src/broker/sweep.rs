@@ -15,6 +15,9 @@ pub(super) async fn once(service: &Service) -> Result<(), StoreError> {
         if swept.requeued + swept.expired > 0 {
             tracing::info!(requeued = swept.requeued, expired = swept.expired, "store_swept");
         }
+        if swept.requeued > 0 {
+            service.wakeups.wake_all();
+        }
         if !swept.more {
             return Ok(());
         }

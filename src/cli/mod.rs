@@ -1,21 +1,33 @@
 //! The command line: one file or folder per command. A command gives an exit code and prints for people.
+//!
+//! Exit codes: 0 done, 1 it failed, 2 the command line or the configuration is wrong.
 
+use std::future::Future;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::runtime::error::RunError;
+
+pub mod demo;
 pub mod relay;
+pub mod serve;
 pub mod vectors;
 
 #[derive(Debug, Parser)]
 #[command(name = "redsyn-bridge", version, about)]
 pub struct Cli {
+    /// Without one: `serve`, from ./config.yaml
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the broker, the bridge and the embedded relay until Ctrl-C (the default)
+    Serve(serve::Args),
+    /// See a sealed request cross two bridges and its answer return
+    Demo(demo::Args),
     /// Run or administer a REDSYN relay
     Relay(relay::RelayArgs),
     /// Check our cryptography and addresses against a file of known answers
@@ -24,7 +36,25 @@ pub enum Command {
 
 pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
-        Command::Relay(args) => relay::run(args),
-        Command::Vectors(args) => vectors::run(args),
+        None => serve::run(&serve::Args::default()),
+        Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Demo(args)) => demo::run(args),
+        Some(Command::Relay(args)) => relay::run(args),
+        Some(Command::Vectors(args)) => vectors::run(args),
     }
+}
+
+/// Runs a command that needs the asynchronous runtime.
+fn block_on(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| RunError::other(format!("cannot start: {error}")))?
+        .block_on(work)
+}
+
+/// Says why on standard error.
+fn fail(error: &RunError) -> ExitCode {
+    eprintln!("redsyn-bridge: {error}");
+    ExitCode::from(error.exit_code())
 }

@@ -131,22 +131,23 @@ impl Fields {
     pub fn finish(self) -> Result<(), KeyError> {
         let Some((key, _)) = self.left.iter().next() else { return Ok(()) };
         let key = scalar_text(key).unwrap_or_else(|| "?".to_owned());
-        let hint =
-            nearest(&key, &self.known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let hint = nearest(&key, self.known.iter().map(String::as_str))
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         Err(KeyError::new(format!("{}.{key}", self.path), format!("is not a known key{hint}")))
     }
 }
 
-/// The known word nearest to `word`, when it is near enough to be a typing error.
-pub fn nearest<'a>(word: &str, known: &'a [String]) -> Option<&'a str> {
+/// How far a key may be from a known one to be called a slip of the fingers.
+const SLIP: f64 = 0.7;
+
+/// The known word nearest to `word`, when it is near enough to be a slip of the fingers.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
-        .iter()
-        .map(|candidate| {
-            (strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()), candidate)
-        })
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 3)
-        .min()
-        .map(|(_, candidate)| candidate.as_str())
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase()), known))
+        .filter(|(nearness, _)| *nearness >= SLIP)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
 }
 
 /// A scalar as the text that was meant: numbers and booleans too, since people write `token: 123`.

@@ -17,7 +17,11 @@ pub use agents::{Agent, Agents, Key};
 pub use broker::{Broker, Storage};
 pub use security::Security;
 
+use fields::KeyError;
 use reader::Document;
+use redsyn::{RedsynConfig, TokenSource};
+
+use crate::crypto::secret::Secret;
 
 /// The sections of the file.
 const SECTIONS: &[&str] = &["broker", "security", "agents", "redsyn"];
@@ -27,8 +31,8 @@ pub struct Config {
     pub broker: Broker,
     pub security: Security,
     pub agents: Agents,
-    /// The bridge reads its own section.
-    pub redsyn: Option<serde_yaml::Value>,
+    /// `None`: a plain local broker.
+    pub redsyn: Option<RedsynConfig>,
     /// What is allowed but probably not meant; each names file, line and key.
     pub warnings: Vec<String>,
 }
@@ -37,6 +41,17 @@ pub struct Config {
 struct Bridge {
     #[serde(default)]
     redsyn: Option<serde_yaml::Value>,
+}
+
+/// A token of digits is the digits that are written.
+#[derive(serde::Deserialize)]
+struct WrittenBridge {
+    redsyn: Option<WrittenToken>,
+}
+
+#[derive(serde::Deserialize)]
+struct WrittenToken {
+    token: Option<String>,
 }
 
 /// Why the file cannot be used, in one sentence that never shows a secret.
@@ -87,9 +102,26 @@ impl Config {
         if !broker.is_loopback() {
             document.warn(&["broker", "host"], "listens beyond this machine: signatures authenticate but do not encrypt, so put TLS in front");
         }
-        let redsyn = document.as_written::<Bridge>()?.redsyn;
+        let redsyn = redsyn(&document)?;
         Ok(Self { broker, security, agents, redsyn, warnings: document.into_warnings() })
     }
+}
+
+/// The `redsyn` section. Its errors name the whole way to a key, and the document knows the line.
+fn redsyn(document: &Document) -> Result<Option<RedsynConfig>, ConfigError> {
+    let Some(section) = document.as_written::<Bridge>()?.redsyn else { return Ok(None) };
+    let folder = document.file().parent().map(PathBuf::from).unwrap_or_default();
+    let error = |error: KeyError| {
+        let path: Vec<&str> = error.key.split('.').collect();
+        document.error(&path, &error.message)
+    };
+    let mut config = RedsynConfig::parse(&section, &folder).map_err(error)?;
+    if let TokenSource::Value(token) = &mut config.token
+        && let Some(written) = document.as_written::<WrittenBridge>()?.redsyn.and_then(|redsyn| redsyn.token)
+    {
+        *token = Secret::new(written.trim());
+    }
+    Ok(Some(config))
 }
 
 #[cfg(test)]

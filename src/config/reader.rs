@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::fields::nearest;
 use super::node::Node;
-
-/// How far a key may be from a known one to be called a slip of the fingers.
-const SLIP: f64 = 0.7;
 
 /// The file as a tree, as text, and what was found odd in it.
 pub(super) struct Document {
@@ -208,12 +206,9 @@ impl Section {
 
     pub(super) fn warn_of_unknown(&self, document: &mut Document, known: &[&str]) {
         for key in self.keys().filter(|key| !known.contains(key)) {
-            let near = known
-                .iter()
-                .map(|known| (strsim::jaro_winkler(&key.to_lowercase(), &known.to_lowercase()), known));
-            let nearest = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(nearness, _)| *nearness >= SLIP);
+            let nearest = nearest(key, known.iter().copied());
             let text = match nearest {
-                Some((_, nearest)) => format!("is unknown and ignored; did you mean {nearest}?"),
+                Some(nearest) => format!("is unknown and ignored; did you mean {nearest}?"),
                 None => "is unknown and ignored".to_owned(),
             };
             document.warn(&self.path(key), &text);

@@ -167,9 +167,28 @@ fn listening_beyond_the_machine_is_warned_of() {
 }
 
 #[test]
-fn the_section_of_the_bridge_is_passed_on() {
-    let config = parse("broker:\n  secret: s\nredsyn:\n  scope: acme/finance/ana\n").unwrap();
-    assert_eq!(config.redsyn.unwrap().get("scope").unwrap().as_str(), Some("acme/finance/ana"));
+fn errors_of_the_bridges_section_name_line_and_key() {
+    let error =
+        parse("broker:\n  secret: s\nredsyn:\n  scope: acme/finance/ana\n  encrypts: never\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/etc/relay/config.yaml:5: redsyn.encrypts is not a known key; did you mean `encrypt`?"
+    );
+}
+
+#[test]
+fn a_token_of_digits_is_the_digits_that_are_written() {
+    let config = parse("redsyn:\n  relay: https://relay.example/redsyn/v1\n  token: 0012\n").unwrap();
+    let super::redsyn::TokenSource::Value(token) = config.redsyn.unwrap().token else { panic!("no value") };
+    assert_eq!(token.expose(), "0012");
+}
+
+#[test]
+fn the_reference_configuration_is_right_and_needs_no_warning() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config.yaml");
+    let config = Config::load(&file).unwrap();
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    assert!(config.redsyn.is_some());
 }
 
 #[test]

@@ -10,3 +10,4 @@ pub mod lockout;
 pub mod random;
 pub mod rate;
 pub mod relay;
+pub mod wakeups;

@@ -208,6 +208,30 @@ impl RelayClient {
         Ok(bytes)
     }
 
+    /// A `GET` that has no method of its own here, like `/threads/{id}`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn get(&self, path: &str) -> Result<Value, CallError> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    /// A `POST` that has no method of its own here: setting up organisations and links.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, CallError> {
+        self.json(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// A `PUT` that has no method of its own here: what a link exposes.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Value, CallError> {
+        self.json(self.request(Method::PUT, path).json(body)).await
+    }
+
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http
             .request(method, format!("{}{path}", self.base))

@@ -69,7 +69,7 @@ impl Service {
         take: Take,
         deadline: Timestamp,
     ) -> Result<Vec<Delivered>, RelayError> {
-        let mailbox = self.wakeups.subscribe(&take.agent);
+        let mailbox = self.wakeups.subscribe(take.agent.clone());
         loop {
             // Subscribed before the look: what arrives after it wakes the wait.
             let mut woken = pin!(mailbox.woken());

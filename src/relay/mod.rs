@@ -1,5 +1,5 @@
 //! The REDSYN relay. `service` and the files by concern hold
-//! the logic, `wakeups` the held polls, `sweep` what time does by itself; `http` alone knows HTTP, and nothing here
+//! the logic, `sweep` does what time does by itself; `http` alone knows HTTP, and nothing here
 //! knows the broker.
 
 pub mod agents;
@@ -16,7 +16,6 @@ pub mod service;
 pub mod sweep;
 pub mod versions;
 pub mod views;
-mod wakeups;
 
 pub use error::RelayError;
 pub use http::serve;

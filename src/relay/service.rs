@@ -7,10 +7,11 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 
 use super::RelayError;
-use super::wakeups::Wakeups;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
+use crate::domain::wakeups::Wakeups;
+use crate::proto::redsyn::address::AgentAddress;
 use crate::store::StoreError;
 use crate::store::relay::{Changed, RelayStore, RelayStoreError};
 
@@ -29,7 +30,7 @@ pub struct Service {
     pub(super) clock: SharedClock,
     pub(super) random: SharedRandom,
     pub(super) settings: Settings,
-    pub(super) wakeups: Wakeups,
+    pub(super) wakeups: Wakeups<AgentAddress>,
     /// The earliest thing due that the sweep has not heard of.
     pub(super) due: watch::Sender<Option<Timestamp>>,
     stop: watch::Sender<bool>,

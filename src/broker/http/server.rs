@@ -56,6 +56,7 @@ pub async fn serve(
         }
     }
     drop(listener);
+    service.stopping.cancel();
     tokio::select! {
         () = graceful.shutdown() => {}
         () = service.clock.sleep(GRACE) => tracing::warn!(open = connections.len(), "connections_cut"),

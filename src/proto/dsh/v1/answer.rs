@@ -97,7 +97,6 @@ pub struct Statuses {
 /// One line of `/v1/status`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "made to be written out at once; most ids are known")]
 pub enum Status {
     Known(Box<KnownStatus>),
     Unknown { id: String, status: &'static str, attempts: u32 },

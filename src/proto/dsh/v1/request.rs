@@ -124,6 +124,8 @@ impl Receipt {
 pub struct Pull {
     pub limit: u32,
     pub lease_seconds: Option<u32>,
+    /// How long the call may be held until mail comes; ours, not the reference's.
+    pub wait_seconds: u32,
 }
 
 impl Pull {
@@ -135,9 +137,22 @@ impl Pull {
             Some(seconds) => Some(lease_seconds(seconds)?),
             None => None,
         };
-        Ok(Self { limit: limit(&members), lease_seconds })
+        let wait_seconds = members.given("waitSeconds").map_or(Ok(0), wait_seconds)?;
+        Ok(Self { limit: limit(&members), lease_seconds, wait_seconds })
     }
 }
+
+/// Longer waits are cut, as the relay cuts them.
+fn wait_seconds(seconds: &JsonText) -> Result<u32, ApiError> {
+    let seconds = number(seconds);
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(ApiError::bad_request("waitSeconds must be a number from 0 to 25"));
+    }
+    Ok(seconds.min(f64::from(WAIT_MAX)) as u32)
+}
+
+/// The longest a pull is held, in seconds.
+const WAIT_MAX: u32 = 25;
 
 fn lease_seconds(seconds: &JsonText) -> Result<u32, ApiError> {
     let seconds = number(seconds);

@@ -1,0 +1,84 @@
+//! `redsyn-bridge serve`: run until Ctrl-C or SIGTERM.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::domain::clock::SystemClock;
+use crate::domain::random::SystemRandom;
+use crate::runtime::error::RunError;
+use crate::runtime::node::{Node, Overrides};
+use crate::runtime::{signals, telemetry};
+
+const DEFAULT_CONFIG: &str = "config.yaml";
+/// What the log shows unless RUST_LOG says otherwise: what a person should act on.
+const LOG: &str = "redsyn_bridge=warn";
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration file
+    #[arg(long, default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self { config: PathBuf::from(DEFAULT_CONFIG) }
+    }
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    telemetry::init(LOG);
+    match super::block_on(serve(&args.config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => super::fail(&error),
+    }
+}
+
+async fn serve(file: &Path) -> Result<(), RunError> {
+    let config = Config::load(file)?;
+    for warning in &config.warnings {
+        eprintln!("redsyn-bridge: warning: {warning}");
+    }
+    // Before anything is made, so that an early signal ends a start as cleanly as a run.
+    let stop = CancellationToken::new();
+    signals::cancel_on_signal(stop.clone());
+    let node =
+        Node::start(&config, &Overrides::default(), SystemClock::shared(), SystemRandom::shared()).await?;
+    print!("{}", first_screen(&node, file));
+    node.run(stop).await
+}
+
+/// At most 15 lines that a newcomer can act on: where it listens, where the secret is, who has which address, and
+/// one command to try.
+fn first_screen(node: &Node, file: &Path) -> String {
+    const MOST_AGENTS: usize = 6;
+    let mut lines =
+        vec![format!("redsyn-bridge {} is running ({})", env!("CARGO_PKG_VERSION"), file.display())];
+    let mut row = |name: &str, text: String| lines.push(format!("  {name:<8} {text}"));
+    row("broker", format!("http://{} ({} store)", node.broker(), node.storage));
+    match &node.secret_file {
+        Some(secret) => row("secret", secret.display().to_string()),
+        None => row("secret", format!("broker.secret in {}", file.display())),
+    }
+    match (node.embedded_relay(), node.relay_url()) {
+        (Some(_), Some(url)) => row("relay", format!("{url} (embedded)")),
+        (None, Some(url)) => row("relay", format!("{url} (link is coming up; mail waits safely meanwhile)")),
+        (_, None) => {
+            row("relay", "none: a plain local broker (see the redsyn section of config.yaml)".into())
+        }
+    }
+    let addresses = node.addresses();
+    let width = addresses.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    for (index, (name, address)) in addresses.iter().take(MOST_AGENTS).enumerate() {
+        row(if index == 0 { "agents" } else { "" }, format!("{name:<width$}  {address}"));
+    }
+    if addresses.len() > MOST_AGENTS {
+        row("", format!("and {} more", addresses.len() - MOST_AGENTS));
+    }
+    row("try", "redsyn-bridge demo   (a sealed request crosses two bridges, and its answer returns)".into());
+    row("stop", "Ctrl-C".into());
+    lines.join("\n") + "\n"
+}

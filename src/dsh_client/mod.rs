@@ -1,0 +1,75 @@
+//! A client of the local broker, protocol v1.1, for the commands that act as an agent: the demo and, later, checks.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::crypto::hmac;
+use crate::crypto::secret::Secret;
+use crate::domain::clock::SharedClock;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v1::signing;
+
+/// One agent of one broker.
+#[derive(Clone, Debug)]
+pub struct DshClient {
+    http: reqwest::Client,
+    base: String,
+    agent: AgentName,
+    secret: Secret,
+    clock: SharedClock,
+}
+
+/// Why a call gave no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DshError {
+    #[error("no answer from the broker: {0}")]
+    NoAnswer(#[from] reqwest::Error),
+    #[error("the broker answered {status}: {body}")]
+    Refused { status: u16, body: Value },
+}
+
+impl DshClient {
+    /// `base` is like `http://127.0.0.1:19121`.
+    ///
+    /// # Errors
+    /// When no HTTP client can be built.
+    pub fn new(base: &str, agent: AgentName, secret: Secret, clock: SharedClock) -> Result<Self, DshError> {
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
+        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), agent, secret, clock })
+    }
+
+    /// `POST` with a JSON body; the answer's JSON.
+    ///
+    /// # Errors
+    /// When no answer came, or one that is not 2xx.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, DshError> {
+        self.call(Method::POST, path, body.to_string()).await
+    }
+
+    /// `GET`; the answer's JSON.
+    ///
+    /// # Errors
+    /// When no answer came, or one that is not 2xx.
+    pub async fn get(&self, path: &str) -> Result<Value, DshError> {
+        self.call(Method::GET, path, String::new()).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: String) -> Result<Value, DshError> {
+        let timestamp = self.clock.now().secs().to_string();
+        let parts = signing::signed(method.as_str(), path, &timestamp, body.as_bytes());
+        let signature = hmac::sha256_hex(self.secret.expose().as_bytes(), &parts);
+        let answer = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .header(signing::AGENT_HEADER, self.agent.as_str())
+            .header(signing::TIMESTAMP_HEADER, timestamp)
+            .header(signing::SIGNATURE_HEADER, signature)
+            .header(reqwest::header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .send()
+            .await?;
+        let status = answer.status();
+        let body = answer.json().await.unwrap_or(Value::Null);
+        if status.is_success() { Ok(body) } else { Err(DshError::Refused { status: status.as_u16(), body }) }
+    }
+}

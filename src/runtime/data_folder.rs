@@ -1,0 +1,128 @@
+//! The data folder: made private, proven writable, and locked, since one process owns it at a time.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::RunError;
+
+/// The name of the locked file. The lock is the operating system's, so it ends with the process, however that ends.
+const LOCK: &str = "redsyn-bridge.lock";
+
+/// A folder that this process owns until it is dropped.
+#[derive(Debug)]
+pub struct DataFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Makes the folder when it is missing, checks that it can be written, and locks it.
+    ///
+    /// # Errors
+    /// When it cannot be made or written, or another process owns it.
+    pub fn open(path: &Path) -> Result<Self, RunError> {
+        let cannot = |what: &str, error: &std::io::Error| {
+            RunError::other(format!(
+                "cannot {what} the data folder {}: {error}; make it writable or set broker.dataDir to another one",
+                path.display()
+            ))
+        };
+        std::fs::create_dir_all(path).map_err(|error| cannot("create", &error))?;
+        private(path).map_err(|error| cannot("protect", &error))?;
+        let file = path.join(LOCK);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&file)
+            .map_err(|error| cannot("write to", &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path, &file)),
+            Err(TryLockError::Error(error)) => return Err(cannot("lock", &error)),
+        }
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .map_err(|error| cannot("write to", &error))?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+fn in_use(path: &Path, lock: &Path) -> RunError {
+    let mut holder = String::new();
+    // Some systems do not let others read a locked file; then the folder alone must do.
+    let read = File::open(lock).and_then(|mut file| file.read_to_string(&mut holder));
+    let process = match holder.trim() {
+        pid if read.is_ok() && !pid.is_empty() => format!("process {pid}"),
+        _ => "another process".to_owned(),
+    };
+    RunError::other(format!(
+        "the data folder {} belongs to {process}, which is running; stop it or set broker.dataDir to another folder",
+        path.display()
+    ))
+}
+
+#[cfg(unix)]
+fn private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    // Only what others could do is taken away; an owner's own choice stays.
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o7700))
+}
+
+/// On Windows a folder in the user's profile is private by its inherited access list.
+#[cfg(not(unix))]
+fn private(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_owner_is_told_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/data");
+        let first = DataFolder::open(&path).unwrap();
+        let refused = DataFolder::open(&path).unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+        drop(first);
+        DataFolder::open(&path).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn others_cannot_look_into_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let _folder = DataFolder::open(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_a_clear_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        std::fs::write(&path, "").unwrap();
+        let error = DataFolder::open(&path).unwrap_err().to_string();
+        assert!(error.contains("data folder") && error.contains("broker.dataDir"), "{error}");
+    }
+}

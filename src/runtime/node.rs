@@ -1,0 +1,324 @@
+//! One node: the local broker and, when configured, the bridge and the embedded relay, started in order and stopped
+//! in the reverse one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::data_folder::DataFolder;
+use super::error::RunError;
+use super::listen::listen;
+use super::relay_host::RelayHost;
+use super::secrets;
+use crate::bridge::events::{Event, Events};
+use crate::bridge::link::Link;
+use crate::bridge::names::Names;
+use crate::bridge::supervisor::Bridge;
+use crate::broker::carrier::{Carrier, NoCarrier};
+use crate::broker::{self, Service};
+use crate::config::redsyn::{RedsynConfig, RelayMode, TokenSource};
+use crate::config::{Config, Storage};
+use crate::crypto::secret::Secret;
+use crate::domain::clock::SharedClock;
+use crate::domain::random::SharedRandom;
+use crate::domain::wakeups::Wakeups;
+use crate::proto::redsyn::ids::PREFIX;
+use crate::redsyn_client::RelayClient;
+use crate::store::StoreError;
+use crate::store::sqlite::bridge::BridgeStore;
+use crate::store::sqlite::local::LocalStore;
+
+/// How long what was accepted may take to finish after a stop.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+const BROKER_SECRET: &str = "broker.secret";
+const NODE_KEYS: &str = "node.key";
+const TOKEN: &str = "redsyn.token";
+/// The variable that goes before `redsyn.token` and `redsyn.tokenFile`.
+const TOKEN_VARIABLE: &str = "REDSYN_TOKEN";
+
+/// What a caller may set beside the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Where the broker listens instead of `broker.host` and `broker.port`.
+    pub broker: Option<String>,
+}
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    broker: SocketAddr,
+    /// Where the broker secret lies; none when it is in the configuration.
+    pub secret_file: Option<std::path::PathBuf>,
+    pub storage: &'static str,
+    relay: Option<RelayHost>,
+    bridge: Option<Bridged>,
+    store: LocalStore,
+    tasks: JoinSet<Result<(), RunError>>,
+    stop: CancellationToken,
+    clock: SharedClock,
+    /// Held to the end: the folder is ours as long as anything of it is in use.
+    _folder: DataFolder,
+}
+
+/// What others may know of the running bridge.
+#[derive(Debug)]
+struct Bridged {
+    names: Arc<Names>,
+    events: Events,
+    link: Arc<Link>,
+    relay_url: String,
+}
+
+impl Node {
+    /// Starts everything, or nothing: what had begun is dropped with the error.
+    ///
+    /// # Errors
+    /// One sentence naming the thing and the way out.
+    pub async fn start(
+        config: &Config,
+        overrides: &Overrides,
+        clock: SharedClock,
+        random: SharedRandom,
+    ) -> Result<Self, RunError> {
+        let redsyn = config.redsyn.as_ref();
+        let folder = DataFolder::open(&config.broker.data_dir)?;
+        let (secret, secret_file) = match &config.broker.secret {
+            Some(secret) => (secret.clone(), None),
+            None => {
+                let file = folder.file(BROKER_SECRET);
+                (secrets::broker_secret(&file, &*random)?, Some(file))
+            }
+        };
+        let address = overrides
+            .broker
+            .clone()
+            .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
+        let (listener, broker) = listen(&address, "broker.port").await?;
+        let store = open_store(config, &folder)?;
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+
+        let wakeups = Wakeups::default();
+        let mut relay = None;
+        let mut bridge = None;
+        let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
+        if let Some(redsyn) = redsyn {
+            let at = Relayed { folder: &folder, clock: &clock, random: &random };
+            if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
+                let bridge_store = BridgeStore::new(store.db().clone());
+                let (running, to_bridge) = Bridge::new(
+                    redsyn,
+                    bridge_store,
+                    client,
+                    parts,
+                    wakeups.clone(),
+                    Arc::clone(&clock),
+                    Arc::clone(&random),
+                );
+                bridge = Some(Bridged {
+                    names: Arc::clone(&running.names),
+                    events: running.events.clone(),
+                    link: Arc::clone(&running.link),
+                    relay_url,
+                });
+                carrier = Arc::new(to_bridge);
+                let stop = stop.clone();
+                tasks.spawn(async move {
+                    running
+                        .run(stop)
+                        .await
+                        .map_err(|error| RunError::other(format!("the bridge ended: {error}")))
+                });
+            }
+        }
+
+        let service = Arc::new(Service::new(
+            config,
+            secret,
+            store.clone(),
+            Arc::clone(&clock),
+            random,
+            carrier,
+            wakeups,
+        ));
+        let stopped = stop.clone().cancelled_owned();
+        tasks.spawn(async move {
+            broker::serve(listener, service, stopped)
+                .await
+                .map_err(|error| RunError::other(format!("the broker ended: {error}")))
+        });
+        let storage = store.storage();
+        Ok(Self { broker, secret_file, storage, relay, bridge, store, tasks, stop, clock, _folder: folder })
+    }
+
+    /// Where the broker listens.
+    pub const fn broker(&self) -> SocketAddr {
+        self.broker
+    }
+
+    /// Where the embedded relay listens, if there is one.
+    pub fn embedded_relay(&self) -> Option<SocketAddr> {
+        self.relay.as_ref().map(RelayHost::address)
+    }
+
+    /// The relay's base URL, when there is a bridge.
+    pub fn relay_url(&self) -> Option<&str> {
+        self.bridge.as_ref().map(|bridge| bridge.relay_url.as_str())
+    }
+
+    /// The local agents that have an address, and the address.
+    pub fn addresses(&self) -> Vec<(String, String)> {
+        let Some(bridge) = &self.bridge else { return Vec::new() };
+        bridge.names.agents().map(|(name, agent)| (name.to_string(), agent.address.to_string())).collect()
+    }
+
+    /// What the bridge does from now on; `None` without one.
+    pub fn watch(&self) -> Option<broadcast::Receiver<Event>> {
+        self.bridge.as_ref().map(|bridge| bridge.events.watch())
+    }
+
+    /// The state of the link to the relay; `None` without a bridge.
+    pub fn link(&self) -> Option<&Link> {
+        self.bridge.as_ref().map(|bridge| &*bridge.link)
+    }
+
+    /// Runs until `until` is cancelled or a part ends by itself, then stops.
+    ///
+    /// # Errors
+    /// Why a part ended, or could not be stopped in time.
+    pub async fn run(mut self, until: CancellationToken) -> Result<(), RunError> {
+        let ended = tokio::select! {
+            () = until.cancelled() => Ok(()),
+            Some(ended) = self.tasks.join_next() => task_result(ended),
+        };
+        ended.and(self.stop().await)
+    }
+
+    /// Finishes what was accepted, answers held calls, closes the databases.
+    ///
+    /// # Errors
+    /// Why a part ended badly, or did not end within five seconds.
+    pub async fn stop(self) -> Result<(), RunError> {
+        let Self { relay, store, mut tasks, stop, clock, .. } = self;
+        stop.cancel();
+        let finish = async {
+            let mut result = Ok(());
+            while let Some(ended) = tasks.join_next().await {
+                result = result.and(task_result(ended));
+            }
+            if let Some(relay) = relay {
+                result = result.and(relay.stop().await);
+            }
+            result.and(
+                store.close().await.map_err(|error| RunError::other(format!("closing the store: {error}"))),
+            )
+        };
+        tokio::select! {
+            result = finish => result,
+            () = clock.sleep(STOP_LIMIT) => Err(RunError::other("not everything stopped within 5 s")),
+        }
+    }
+}
+
+fn task_result(ended: Result<Result<(), RunError>, tokio::task::JoinError>) -> Result<(), RunError> {
+    ended.unwrap_or_else(|error| Err(RunError::other(format!("a part of the process failed: {error}"))))
+}
+
+fn host_and_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+fn open_store(config: &Config, folder: &DataFolder) -> Result<LocalStore, RunError> {
+    let opened = match config.broker.storage {
+        Storage::Memory => LocalStore::in_memory(),
+        Storage::Sqlite => LocalStore::open(folder.path()),
+        Storage::Jsonl => {
+            return Err(RunError::Config("broker.storage: jsonl is not available yet; use sqlite".into()));
+        }
+    };
+    opened.map_err(|error| store_error(&error, folder))
+}
+
+fn store_error(error: &StoreError, folder: &DataFolder) -> RunError {
+    let way_out = match error {
+        StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
+        StoreError::Full => "free some space",
+        StoreError::Locked => "stop the other process",
+        _ => "make it writable or set broker.dataDir to another folder",
+    };
+    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.path().display()))
+}
+
+/// What connecting to a relay needs of the node.
+struct Relayed<'a> {
+    folder: &'a DataFolder,
+    clock: &'a SharedClock,
+    random: &'a SharedRandom,
+}
+
+impl Relayed<'_> {
+    /// The node's keys, a client and the URL; `None` when `redsyn.relay` is `off`. An embedded relay is started.
+    async fn connect(
+        &self,
+        redsyn: &RedsynConfig,
+        relay: &mut Option<RelayHost>,
+    ) -> Result<Option<(crate::bridge::keys::NodeKeys, RelayClient, String)>, RunError> {
+        let (url, token) = match &redsyn.relay {
+            RelayMode::Off => return Ok(None),
+            RelayMode::Remote(url) => (url.clone(), self.given_token(&redsyn.token)?),
+            RelayMode::Embedded { listen } => {
+                let host = RelayHost::start(
+                    &self.folder.file("relay"),
+                    listen,
+                    "redsyn.listen",
+                    Arc::clone(self.clock),
+                    Arc::clone(self.random),
+                )
+                .await?;
+                let token = self.embedded_token(redsyn, &host).await?;
+                let url = format!("http://{}{PREFIX}", host.address());
+                *relay = Some(host);
+                (url.parse().map_err(|error| RunError::other(format!("{url}: {error}")))?, token)
+            }
+        };
+        let keys = secrets::node_keys(&self.folder.file(NODE_KEYS), &**self.random)?;
+        let client =
+            RelayClient::new(&url, token, &redsyn.version, Arc::clone(self.clock)).map_err(|error| {
+                RunError::other(format!("cannot set up the connection to the relay: {error}"))
+            })?;
+        Ok(Some((keys, client, url.to_string())))
+    }
+
+    fn given_token(&self, source: &TokenSource) -> Result<Secret, RunError> {
+        if let Some(token) = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty()) {
+            return Ok(Secret::new(token.trim()));
+        }
+        match source {
+            TokenSource::Value(token) => Ok(token.clone()),
+            TokenSource::File(file) => secrets::token(file),
+            TokenSource::Default => secrets::token(&self.folder.file(TOKEN)),
+        }
+    }
+
+    /// The token of the data folder, if the relay still knows it, else a new one.
+    async fn embedded_token(&self, redsyn: &RedsynConfig, host: &RelayHost) -> Result<Secret, RunError> {
+        let file = match &redsyn.token {
+            TokenSource::File(file) => file.clone(),
+            TokenSource::Value(_) | TokenSource::Default => self.folder.file(TOKEN),
+        };
+        if let Some(token) = secrets::known_token(&file)?
+            && host.knows(&token).await?
+        {
+            return Ok(token);
+        }
+        let scope =
+            redsyn.scope.as_ref().ok_or_else(|| RunError::Config("redsyn.scope is missing".into()))?;
+        let token = host.make_embedded_node(scope).await?;
+        secrets::keep_token(&file, &token)?;
+        Ok(token)
+    }
+}

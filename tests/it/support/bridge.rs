@@ -1,0 +1,107 @@
+//! A real bridge process with one agent, driven as a v1.1 client would.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redsyn_bridge::crypto::secret::Secret;
+use redsyn_bridge::domain::clock::SystemClock;
+use redsyn_bridge::dsh_client::DshClient;
+use redsyn_bridge::proto::dsh::names::AgentName;
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::world::{Member, free_port, write};
+
+/// A hang is a failure too; nothing here takes nearly as long.
+const HANG: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct BridgeProcess {
+    pub folder: PathBuf,
+    pub client: DshClient,
+    pub agent: &'static str,
+    process: Option<Process>,
+}
+
+impl BridgeProcess {
+    /// Writes a configuration for `member` in `folder` and starts the binary on it.
+    pub fn start(folder: &Path, member: &Member, other: &Member, relay: &str) -> Self {
+        let port = free_port();
+        let config = format!(
+            "broker:\n  port: {port}\n  secret: test-secret\n  dataDir: ./data\n  rateLimitLoopback: 1000000\n\
+             redsyn:\n  relay: {relay}\n  token: {}\n  scope: {}/{}/{}\n  agents:\n    {}:\n      allow: [\"org:{}\"]\n",
+            member.token.expose(),
+            member.org,
+            member.team,
+            member.user,
+            member.agent,
+            other.org,
+        );
+        write(folder, "config.yaml", &config);
+        let client = DshClient::new(
+            &format!("http://127.0.0.1:{port}"),
+            AgentName::parse(member.agent).unwrap(),
+            Secret::new("test-secret"),
+            SystemClock::shared(),
+        )
+        .unwrap();
+        let mut bridge = Self { folder: folder.to_owned(), client, agent: member.agent, process: None };
+        bridge.restart();
+        bridge
+    }
+
+    pub fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+    }
+
+    pub fn restart(&mut self) {
+        let mut process = Process::start(&self.folder, &["serve", "--config", "config.yaml"]);
+        process.wait_for("stop ");
+        self.process = Some(process);
+    }
+
+    pub fn stop(mut self) -> Process {
+        self.process.take().unwrap()
+    }
+
+    pub async fn register(&self) {
+        self.client.post("/register", &json!({"agent": self.agent})).await.unwrap();
+    }
+
+    pub async fn send(&self, envelope: &Value) -> String {
+        let sent = self.client.post("/messages", envelope).await.unwrap();
+        sent.get("id").unwrap().as_str().unwrap().to_owned()
+    }
+
+    /// Pulls until a message is there.
+    pub async fn pull_one(&self) -> Value {
+        let pull = async {
+            loop {
+                let pulled = self.client.post("/v1/pull", &json!({"waitSeconds": 20})).await.unwrap();
+                let messages = pulled.get("messages").unwrap().as_array().unwrap().clone();
+                assert!(messages.len() <= 1, "{messages:?}");
+                if let Some(message) = messages.first() {
+                    return message.clone();
+                }
+            }
+        };
+        tokio::time::timeout(HANG, pull).await.expect("no message came")
+    }
+
+    pub async fn ack(&self, message: &Value) {
+        let ack = json!({"messageId": message["id"], "leaseId": message["leaseId"], "outcome": "completed"});
+        self.client.post("/v1/ack", &ack).await.unwrap();
+    }
+
+    /// Everything the agent has ever been sent or has sent, newest first.
+    pub async fn recent(&self) -> Vec<Value> {
+        let recent = self.client.post("/v1/recent", &json!({"limit": 200})).await.unwrap();
+        recent.get("messages").unwrap().as_array().unwrap().clone()
+    }
+
+    /// The state of a message that the agent sent.
+    pub async fn status(&self, id: &str) -> Value {
+        let status = self.client.post("/v1/status", &json!({"messageIds": [id]})).await.unwrap();
+        status.pointer("/messages/0").unwrap().clone()
+    }
+}

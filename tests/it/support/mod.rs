@@ -1,0 +1,6 @@
+//! What the tests from outside share: real processes, a proxy that stops messages, agents.
+
+pub mod bridge;
+pub mod process;
+pub mod proxy;
+pub mod world;

@@ -1,0 +1,111 @@
+//! The real binary as a child process: started, waited for, killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A process that has said nothing for this long will say nothing more.
+const SILENCE: Duration = Duration::from_secs(30);
+
+pub fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redsyn-bridge"));
+    command.env_remove("REDSYN_TOKEN").env("RUST_LOG", "redsyn_bridge=info");
+    command
+}
+
+/// Runs to the end.
+pub fn run(folder: &Path, arguments: &[&str]) -> Output {
+    binary().args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// A running process; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    errors: mpsc::Receiver<String>,
+}
+
+impl Process {
+    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = binary()
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (lines, errors) = (read(child.stdout.take().unwrap()), read_errors(child.stderr.take().unwrap()));
+        Self { child, lines, errors }
+    }
+
+    /// Reads standard output up to a line with `text`, and returns all lines until then.
+    pub fn wait_for(&mut self, text: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        loop {
+            match self.lines.recv_timeout(SILENCE) {
+                Ok(line) => {
+                    seen.push(line);
+                    if seen.last().is_some_and(|line| line.contains(text)) {
+                        return seen;
+                    }
+                }
+                Err(error) => {
+                    let log: Vec<String> = self.errors.try_iter().collect();
+                    panic!("{error} while waiting for {text:?}\nout: {seen:#?}\nerr: {log:#?}");
+                }
+            }
+        }
+    }
+
+    /// What it has said on standard error so far.
+    pub fn log(&self) -> Vec<String> {
+        self.errors.try_iter().collect()
+    }
+
+    /// SIGKILL (or its counterpart), and wait until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop and returns its exit code.
+    #[cfg(unix)]
+    pub fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Already gone is fine: then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(stream: ChildStdout) -> mpsc::Receiver<String> {
+    pump(BufReader::new(stream))
+}
+
+fn read_errors(stream: ChildStderr) -> mpsc::Receiver<String> {
+    pump(BufReader::new(stream))
+}
+
+fn pump(stream: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
+    let (to, from) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in stream.lines() {
+            let Ok(line) = line else { break };
+            if to.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    from
+}

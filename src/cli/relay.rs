@@ -117,7 +117,11 @@ async fn command(command: &RelayCommand, config: &RelayConfig, service: &Arc<Ser
         RelayCommand::Node(NodeCommand::Add { user, name, json }) => {
             let person = person(service, user).await?;
             let token = service.create_node(person, name).await?;
-            print(*json, &token.expose(), || json!({"token": token.expose(), "user": person.to_string(), "name": name}))
+            print(
+                *json,
+                &token.expose(),
+                || json!({"token": token.expose(), "user": person.to_string(), "name": name}),
+            )
         }
     }
 }
@@ -148,8 +152,9 @@ async fn open(config: &RelayConfig) -> anyhow::Result<Arc<Service>> {
 }
 
 async fn serve_until_signal(config: &RelayConfig, service: &Arc<Service>) -> anyhow::Result<()> {
-    let listener =
-        TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = async move {
@@ -203,6 +208,10 @@ fn print(
     all: impl FnOnce() -> serde_json::Value,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    if json { writeln!(out, "{}", all())? } else { writeln!(out, "{bare}")? }
+    if json {
+        writeln!(out, "{}", all())?
+    } else {
+        writeln!(out, "{bare}")?
+    }
     Ok(())
 }

@@ -10,8 +10,7 @@ use super::ConfigError;
 use super::fields::{Fields, KeyError};
 use crate::domain::relay::plan::{Plan, Plans};
 
-const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
 const DEFAULT_DATA_DIR: &str = "data";
 const UNLIMITED: &str = "unlimited";
 const MB: u64 = 1 << 20;

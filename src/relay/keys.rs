@@ -18,7 +18,11 @@ impl Service {
     ///
     /// # Errors
     /// When a key is malformed, `enc_sig` does not hold, or another key is registered and `rotate` is missing.
-    pub async fn register_key(&self, caller: &Caller, key: KeyRegistration) -> Result<Registered, RelayError> {
+    pub async fn register_key(
+        &self,
+        caller: &Caller,
+        key: KeyRegistration,
+    ) -> Result<Registered, RelayError> {
         let (signing_key, _) = key.check().map_err(|error| RelayError::invalid(error.to_string()))?;
         let key = KeyRegistration {
             enc_key: key.enc_key.filter(|text| !text.is_empty()),

@@ -14,7 +14,12 @@ impl Service {
     ///
     /// # Errors
     /// When the caller is no admin, there is no such organisation, or the plan allows no more links.
-    pub async fn link(&self, caller: &Caller, org: &Name, other: &str) -> Result<(LinkJson, bool), RelayError> {
+    pub async fn link(
+        &self,
+        caller: &Caller,
+        org: &Name,
+        other: &str,
+    ) -> Result<(LinkJson, bool), RelayError> {
         let other: Name = other.parse().map_err(|error| RelayError::invalid(format!("other: {error}")))?;
         if other == *org {
             return Err(RelayError::invalid("a link is with another organization"));
@@ -68,7 +73,11 @@ impl Service {
     ///
     /// # Errors
     /// When the caller is no admin or there is no link.
-    pub async fn revoke_link(&self, caller: &Caller, (org, other): (Name, Name)) -> Result<LinkJson, RelayError> {
+    pub async fn revoke_link(
+        &self,
+        caller: &Caller,
+        (org, other): (Name, Name),
+    ) -> Result<LinkJson, RelayError> {
         let link = self.store.revoke_link(caller.person, org, other, self.now()).await?;
         tracing::info!(org = %link.org, other = %link.other, state = link.state.as_str(), "relay_link_changed");
         Ok(LinkJson::new(link))

@@ -135,7 +135,11 @@ impl Service {
     ///
     /// # Errors
     /// When nothing of it does.
-    pub async fn thread(&self, caller: &Caller, thread: String) -> Result<Vec<ThreadMessageJson>, RelayError> {
+    pub async fn thread(
+        &self,
+        caller: &Caller,
+        thread: String,
+    ) -> Result<Vec<ThreadMessageJson>, RelayError> {
         let messages = self.store.thread(caller.person, thread).await?;
         messages.into_iter().map(ThreadMessageJson::new).collect()
     }
@@ -156,8 +160,12 @@ fn route(envelope: &SentEnvelope) -> Result<Route, RelayError> {
     let to: ShortAddress = to.parse().map_err(|error| RelayError::invalid(format!("to: {error}")))?;
     match (envelope.kind, to.resolve(&envelope.from.agent)) {
         (Kind::Request, Destination::Agent(to)) => Ok(Route::Request { to }),
-        (Kind::Request, Destination::Topic(_)) => Err(RelayError::invalid("a request goes to an agent, not to a topic")),
-        (Kind::Event, Destination::Agent(_)) => Err(RelayError::invalid("an event goes to a topic, not to an agent")),
+        (Kind::Request, Destination::Topic(_)) => {
+            Err(RelayError::invalid("a request goes to an agent, not to a topic"))
+        }
+        (Kind::Event, Destination::Agent(_)) => {
+            Err(RelayError::invalid("an event goes to a topic, not to an agent"))
+        }
         _ => Err(RelayError::invalid("events are not offered by this relay yet")),
     }
 }

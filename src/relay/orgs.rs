@@ -22,7 +22,12 @@ impl Service {
     ///
     /// # Errors
     /// When a name is wrong or taken.
-    pub async fn create_org(&self, caller: &Caller, handle: &str, me: &str) -> Result<(Name, Name), RelayError> {
+    pub async fn create_org(
+        &self,
+        caller: &Caller,
+        handle: &str,
+        me: &str,
+    ) -> Result<(Name, Name), RelayError> {
         let (org, me) = (new_name(handle, "handle")?, new_name(me, "me")?);
         let version = versions::NEWEST.to_owned();
         self.store.create_org(caller.person, org.clone(), me.clone(), version, self.now()).await?;

@@ -23,7 +23,8 @@ mod people;
 
 pub use agents::{AgentState, AgentView, Announced, Announcement, DirectoryQuery, SessionView};
 pub use messages::{
-    Changed, Delivered, Draft, Files, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept, Take, TakeWhat,
+    Changed, Delivered, Draft, Files, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept, Take,
+    TakeWhat,
 };
 pub use orgs::{AuditRow, LinkSide, LinkState, LinkView, OrgView};
 pub use people::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSummary};
@@ -46,12 +47,19 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn create_person(&self, email: String, plan: String, now: Timestamp) -> Answer<'_, PersonId>;
     fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>>;
     fn people(&self) -> Answer<'_, Vec<PersonSummary>>;
-    fn create_node(&self, person: PersonId, name: String, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId>;
+    fn create_node(
+        &self,
+        person: PersonId,
+        name: String,
+        token: TokenHash,
+        now: Timestamp,
+    ) -> Answer<'_, NodeId>;
     /// Makes whatever of the home is missing and gives its node a new token.
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId>;
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>>;
     /// The registration has been checked; refused when the node has another key and does not rotate.
-    fn register_key(&self, node: NodeId, key: KeyRegistration, now: Timestamp) -> Answer<'_, KeyRegistration>;
+    fn register_key(&self, node: NodeId, key: KeyRegistration, now: Timestamp)
+    -> Answer<'_, KeyRegistration>;
 
     // Organisations.
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>>;

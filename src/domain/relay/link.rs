@@ -168,9 +168,14 @@ mod tests {
 
     #[test]
     fn patterns_are_paths_that_may_end_in_a_star() {
-        for (kind, pattern) in
-            [("agent", "*"), ("agent", "a/*"), ("agent", "a/b/*"), ("agent", "a/b/c"), ("pub", "a/*"), ("sub", "a/b")]
-        {
+        for (kind, pattern) in [
+            ("agent", "*"),
+            ("agent", "a/*"),
+            ("agent", "a/b/*"),
+            ("agent", "a/b/c"),
+            ("pub", "a/*"),
+            ("sub", "a/b"),
+        ] {
             assert!(Exposure::parse(kind, pattern).is_ok(), "{kind} {pattern}");
         }
         for (kind, pattern) in [
@@ -196,7 +201,8 @@ mod tests {
 
     #[test]
     fn signed_is_asked_before_the_address() {
-        let rules = LinkRules { signed_only: true, ips: LinkRules::parse_ips("203.0.113.7, 198.51.100.2").unwrap() };
+        let rules =
+            LinkRules { signed_only: true, ips: LinkRules::parse_ips("203.0.113.7, 198.51.100.2").unwrap() };
         let good: IpAddr = "::ffff:203.0.113.7".parse().unwrap();
         assert_eq!(rules.check(true, Some(good)), Ok(()));
         assert_eq!(rules.check(false, Some(good)), Err(RuleBroken::Unsigned));

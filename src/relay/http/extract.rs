@@ -112,12 +112,18 @@ impl FromRequestParts<Arc<Service>> for AgentPath {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
         let [org, team, user, agent] = names(parts, service).await?;
-        Ok(Self(AgentAddress { org: name(&org)?, team: name(&team)?, user: name(&user)?, agent: name(&agent)? }))
+        Ok(Self(AgentAddress {
+            org: name(&org)?,
+            team: name(&team)?,
+            user: name(&user)?,
+            agent: name(&agent)?,
+        }))
     }
 }
 
 fn name(text: &str) -> Result<Name, RelayError> {
-    text.parse().map_err(|error: crate::proto::redsyn::address::AddressError| RelayError::Invalid(error.to_string()))
+    text.parse()
+        .map_err(|error: crate::proto::redsyn::address::AddressError| RelayError::Invalid(error.to_string()))
 }
 
 /// The names of a path: an organisation, and whatever comes with it.
@@ -240,10 +246,18 @@ mod tests {
     fn the_client_is_the_nearest_that_is_no_trusted_proxy() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let proxies = [ip("10.0.0.1"), ip("10.0.0.2")];
-        let client = |peer: &str, forwarded: &[&str]| client_ip(ip(peer), forwarded, |one| proxies.contains(one));
-        assert_eq!(client("192.0.2.9", &["203.0.113.7"]), Some(ip("192.0.2.9")), "nobody believes a stranger");
+        let client =
+            |peer: &str, forwarded: &[&str]| client_ip(ip(peer), forwarded, |one| proxies.contains(one));
+        assert_eq!(
+            client("192.0.2.9", &["203.0.113.7"]),
+            Some(ip("192.0.2.9")),
+            "nobody believes a stranger"
+        );
         assert_eq!(client("10.0.0.1", &["203.0.113.7"]), Some(ip("203.0.113.7")));
-        assert_eq!(client("10.0.0.1", &["198.51.100.1", " 203.0.113.7", "10.0.0.2"]), Some(ip("203.0.113.7")));
+        assert_eq!(
+            client("10.0.0.1", &["198.51.100.1", " 203.0.113.7", "10.0.0.2"]),
+            Some(ip("203.0.113.7"))
+        );
         assert_eq!(client("10.0.0.1", &["203.0.113.7", "unknown"]), None);
         assert_eq!(client("10.0.0.1", &[]), Some(ip("10.0.0.1")));
     }

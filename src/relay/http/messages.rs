@@ -22,7 +22,8 @@ pub(super) async fn send(
 ) -> Result<Answer<Value>, RelayError> {
     let sent = service.send(&caller, ip, envelope).await?;
     let receipt = sent.receipt;
-    let mut answer = json!({"id": receipt.id, "thread": receipt.thread, "to": receipt.to, "signed": receipt.signed});
+    let mut answer =
+        json!({"id": receipt.id, "thread": receipt.thread, "to": receipt.to, "signed": receipt.signed});
     if sent.duplicate {
         answer["duplicate"] = true.into();
     }

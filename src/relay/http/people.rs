@@ -22,8 +22,8 @@ pub(super) async fn register_key(
     Caller(caller): Caller,
     JsonObject(body): JsonObject,
 ) -> Result<Answer<Value>, RelayError> {
-    let key: KeyRegistration =
-        serde_json::from_value(Value::Object(body)).map_err(|error| RelayError::Invalid(error.to_string()))?;
+    let key: KeyRegistration = serde_json::from_value(Value::Object(body))
+        .map_err(|error| RelayError::Invalid(error.to_string()))?;
     let registered = service.register_key(&caller, key).await?;
     Ok(ok(json!({
         "node": caller.node_name,

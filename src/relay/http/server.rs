@@ -34,7 +34,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When the sweep died: the relay would go on without ever ending a lease.
-pub async fn serve(listener: TcpListener, service: Arc<Service>, stop: impl Future<Output = ()>) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    service: Arc<Service>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
     let mut sweep = tokio::spawn(Arc::clone(&service).sweep_until_stopped());
     let app = router(Arc::clone(&service));
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());

@@ -18,9 +18,13 @@ pub struct Sender {
 /// Where an envelope goes.
 #[derive(Clone, Debug)]
 pub enum Route {
-    Request { to: AddressedAgent },
+    Request {
+        to: AddressedAgent,
+    },
     /// Progress or a reply: to whoever sent the request.
-    Answer { to_request: MessageId },
+    Answer {
+        to_request: MessageId,
+    },
 }
 
 /// A signature that held when the envelope arrived.

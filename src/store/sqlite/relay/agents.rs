@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::audit::Change;
 use super::people::inserted;
-use super::{Result, exists, execute, links, one, orgs, sessions, stored};
+use super::{Result, execute, exists, links, one, orgs, sessions, stored};
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::plan::Plans;
@@ -113,7 +113,10 @@ pub(super) fn own(conn: &Connection, person: PersonId, address: &AgentAddress) -
 pub(super) fn seen_by(conn: &Connection, viewer: PersonId, address: &AgentAddress) -> Result<Agent> {
     let none = || Refusal::NoAgent(address.clone());
     let agent = find(conn, address)?.ok_or_else(none)?;
-    if agent.person == viewer.0 || orgs::is_member(conn, viewer.0, agent.org)? || over_link(conn, viewer, &agent)? {
+    if agent.person == viewer.0
+        || orgs::is_member(conn, viewer.0, agent.org)?
+        || over_link(conn, viewer, &agent)?
+    {
         Ok(agent)
     } else {
         Err(none().into())
@@ -198,7 +201,11 @@ fn listen(conn: &Connection, caller: &Caller, agent: &Agent, policy: &Policy, no
     if *policy != agent.state.policy {
         let by = agent.state.agent.person().to_string();
         let change = Change { org: Some(agent.org), link: None, person: caller.person.0, by: &by };
-        change.record(conn, now, &format!("{by} changed the policy of {}: {}", agent.state.agent, policy.to_value()))?;
+        change.record(
+            conn,
+            now,
+            &format!("{by} changed the policy of {}: {}", agent.state.agent, policy.to_value()),
+        )?;
     }
     Ok(())
 }

@@ -94,8 +94,14 @@ mod tests {
             address >= from.as_str() && address < below.as_str()
         };
         assert!(covers("*", "acme/a/b/c") && covers("*", "acme/zz/zz/zz"));
-        assert!(covers("a/*", "acme/a/b/c") && !covers("a/*", "acme/a0/b/c") && !covers("a/*", "acme/a-b/c/d"));
+        assert!(
+            covers("a/*", "acme/a/b/c") && !covers("a/*", "acme/a0/b/c") && !covers("a/*", "acme/a-b/c/d")
+        );
         assert!(covers("a/b/*", "acme/a/b/c") && !covers("a/b/*", "acme/a/b.c/d"));
-        assert!(covers("a/b/c", "acme/a/b/c") && !covers("a/b/c", "acme/a/b/cc") && !covers("a/b/c", "acme/a/b/c-d"));
+        assert!(
+            covers("a/b/c", "acme/a/b/c")
+                && !covers("a/b/c", "acme/a/b/cc")
+                && !covers("a/b/c", "acme/a/b/c-d")
+        );
     }
 }

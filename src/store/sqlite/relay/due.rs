@@ -147,7 +147,10 @@ impl Undelivered {
     fn why(&self, how: Done) -> String {
         match how {
             Done::Abandoned => {
-                format!("not delivered: {} took it {} times and never confirmed it", self.address, self.attempts)
+                format!(
+                    "not delivered: {} took it {} times and never confirmed it",
+                    self.address, self.attempts
+                )
             }
             _ => format!("not delivered: it expired before {} took it", self.address),
         }
@@ -162,7 +165,9 @@ pub(super) fn give_up(tx: &mut Tx<'_>, delivery: i64, how: Done) -> Result<()> {
         return Ok(());
     }
     match lost {
-        Some(lost) if lost.kind == Kind::Request.as_str() && messages::close(tx.conn, lost.message, state)? => {
+        Some(lost)
+            if lost.kind == Kind::Request.as_str() && messages::close(tx.conn, lost.message, state)? =>
+        {
             tell(tx, &lost, how)
         }
         _ => Ok(()),

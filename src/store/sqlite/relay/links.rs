@@ -62,7 +62,10 @@ impl std::str::FromStr for LinkState {
     type Err = ();
 
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
-        [Self::Proposed, Self::Active, Self::Revoked].into_iter().find(|state| state.as_str() == text).ok_or(())
+        [Self::Proposed, Self::Active, Self::Revoked]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or(())
     }
 }
 
@@ -78,7 +81,9 @@ impl Pair<'_> {
     fn find(&self, conn: &Connection) -> Result<Option<Found>> {
         let found: Option<(i64, String, bool)> =
             one(conn, LINK, [self.org, self.other], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        found.map(|(id, state, accepted)| Ok(Found { id, state: stored(&state, "link")?, accepted })).transpose()
+        found
+            .map(|(id, state, accepted)| Ok(Found { id, state: stored(&state, "link")?, accepted }))
+            .transpose()
     }
 
     fn view(&self, conn: &Connection) -> Result<LinkView> {
@@ -121,7 +126,8 @@ impl<'a> Admin<'a> {
     }
 
     fn record(&self, conn: &Connection, link: i64, now: Timestamp, what: &str) -> Result<()> {
-        let change = Change { org: Some(self.pair.org), link: Some(link), person: self.person.0, by: &self.by };
+        let change =
+            Change { org: Some(self.pair.org), link: Some(link), person: self.person.0, by: &self.by };
         change.record(conn, now, &format!("{} {what}", self.pair.org_name))
     }
 }
@@ -129,7 +135,8 @@ impl<'a> Admin<'a> {
 fn side(conn: &Connection, org: i64, other: i64, name: &Name) -> Result<LinkSide> {
     let row: Option<(bool, bool, String)> =
         one(conn, SIDE, [org, other], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let (accepted, signed_only, ips) = row.ok_or_else(|| StoreError::Damaged("a link lacks a side".into()))?;
+    let (accepted, signed_only, ips) =
+        row.ok_or_else(|| StoreError::Damaged("a link lacks a side".into()))?;
     let exposures: Vec<(String, String)> =
         all(conn, EXPOSURES, [org, other], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let exposes = exposures
@@ -141,7 +148,8 @@ fn side(conn: &Connection, org: i64, other: i64, name: &Name) -> Result<LinkSide
 }
 
 fn read_rules(signed_only: bool, ips: &str) -> Result<LinkRules> {
-    let ips = LinkRules::parse_ips(ips).map_err(|_| StoreError::Damaged("stored ips cannot be read".into()))?;
+    let ips =
+        LinkRules::parse_ips(ips).map_err(|_| StoreError::Damaged("stored ips cannot be read".into()))?;
     Ok(LinkRules { signed_only, ips })
 }
 
@@ -169,7 +177,9 @@ pub(super) fn propose_or_accept(
     let pair = &admin.pair;
     let found = pair.find(conn)?;
     let waiting = match &found {
-        Some(Found { state: LinkState::Active, .. } | Found { state: LinkState::Proposed, accepted: true, .. }) => {
+        Some(
+            Found { state: LinkState::Active, .. } | Found { state: LinkState::Proposed, accepted: true, .. },
+        ) => {
             return Ok((pair.view(conn)?, false));
         }
         Some(found) if found.state == LinkState::Proposed => Some(found.id),
@@ -262,12 +272,12 @@ pub(super) fn revoke(
 }
 
 pub(super) fn links_of(conn: &Connection, person: PersonId) -> Result<Vec<LinkView>> {
-    let rows: Vec<(i64, String, i64, String)> = all(conn, MY_LINKS, [person.0], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-    })?;
+    let rows: Vec<(i64, String, i64, String)> =
+        all(conn, MY_LINKS, [person.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     rows.into_iter()
         .map(|(org, org_name, other, other_name)| {
-            let (org_name, other_name) = (stored(&org_name, "organization")?, stored(&other_name, "organization")?);
+            let (org_name, other_name) =
+                (stored(&org_name, "organization")?, stored(&other_name, "organization")?);
             Pair { org, other, org_name: &org_name, other_name: &other_name }.view(conn)
         })
         .collect()

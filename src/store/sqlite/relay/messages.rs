@@ -268,9 +268,10 @@ pub(super) fn file_for(conn: &Connection, viewer: PersonId, id: &MessageId) -> R
 
 /// Withdraws a request nobody took. Twice is once (A36).
 pub(super) fn cancel(tx: &mut Tx<'_>, person: PersonId, id: &MessageId) -> Result<()> {
-    let found: Option<(i64, String, String)> = one(tx.conn, TO_CANCEL, params![id.as_str(), person.0], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-    })?;
+    let found: Option<(i64, String, String)> =
+        one(tx.conn, TO_CANCEL, params![id.as_str(), person.0], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
     let (seq, kind, state) = found.ok_or_else(|| Refusal::NoMessage(id.clone()))?;
     if stored::<Kind>(&kind, "kind")? != Kind::Request {
         return Err(Refusal::NotARequest.into());

@@ -67,7 +67,11 @@ impl SqliteRelay {
     ///
     /// # Errors
     /// When the database or the files cannot be opened.
-    pub async fn open(folder: &Path, plans: Arc<Plans>, random: SharedRandom) -> std::result::Result<Self, StoreError> {
+    pub async fn open(
+        folder: &Path,
+        plans: Arc<Plans>,
+        random: SharedRandom,
+    ) -> std::result::Result<Self, StoreError> {
         let db = Db::open(&folder.join("relay.db"), schema::STEPS)?;
         let files = FileFolder::open(&folder.join("relay-files"))?;
         let store = Self { db, files, plans, random };
@@ -165,5 +169,6 @@ fn execute(conn: &Connection, sql: &str, params: impl Params) -> Result<usize> {
 
 /// Reads a text this store wrote itself; anything else is damage.
 fn stored<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T> {
-    text.parse().map_err(|_| RelayStoreError::Store(StoreError::Damaged(format!("a stored {what} cannot be read"))))
+    text.parse()
+        .map_err(|_| RelayStoreError::Store(StoreError::Damaged(format!("a stored {what} cannot be read"))))
 }

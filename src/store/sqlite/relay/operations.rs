@@ -28,7 +28,13 @@ impl RelayStore for SqliteRelay {
         self.run("relay_people", people::list)
     }
 
-    fn create_node(&self, person: PersonId, name: String, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {
+    fn create_node(
+        &self,
+        person: PersonId,
+        name: String,
+        token: TokenHash,
+        now: Timestamp,
+    ) -> Answer<'_, NodeId> {
         self.run("relay_create_node", move |conn| people::create_node(conn, person, &name, token, now))
     }
 
@@ -40,7 +46,12 @@ impl RelayStore for SqliteRelay {
         self.run("relay_caller", move |conn| people::caller(conn, token))
     }
 
-    fn register_key(&self, node: NodeId, key: KeyRegistration, now: Timestamp) -> Answer<'_, KeyRegistration> {
+    fn register_key(
+        &self,
+        node: NodeId,
+        key: KeyRegistration,
+        now: Timestamp,
+    ) -> Answer<'_, KeyRegistration> {
         self.run("relay_register_key", move |conn| people::register_key(conn, node, key, now))
     }
 
@@ -176,7 +187,9 @@ impl RelayStore for SqliteRelay {
         change: LinkRulesChange,
         now: Timestamp,
     ) -> Answer<'_, LinkView> {
-        self.run("relay_set_link_rules", move |conn| links::set_rules(conn, admin, (&org, &other), change, now))
+        self.run("relay_set_link_rules", move |conn| {
+            links::set_rules(conn, admin, (&org, &other), change, now)
+        })
     }
 
     fn revoke_link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, LinkView> {

@@ -88,7 +88,13 @@ pub(super) fn orgs_of(conn: &Connection, person: PersonId) -> Result<Vec<OrgView
     rows.into_iter()
         .map(|(id, org, me, admin, version)| {
             let teams = teams_of(conn, person.0, id)?;
-            Ok(OrgView { org: stored(&org, "organization")?, me: stored(&me, "handle")?, admin, version, teams })
+            Ok(OrgView {
+                org: stored(&org, "organization")?,
+                me: stored(&me, "handle")?,
+                admin,
+                version,
+                teams,
+            })
         })
         .collect()
 }
@@ -110,7 +116,11 @@ pub(super) fn create(
     let general = inserted(one(conn, INSERT_TEAM, params![id, GENERAL], |row| row.get(0))?)?;
     execute(conn, JOIN_TEAM, [creator.0, id, general])?;
     let by = format!("{org}/{me}");
-    Change { org: Some(id), link: None, person: creator.0, by: &by }.record(conn, now, &format!("{by} created {org}"))?;
+    Change { org: Some(id), link: None, person: creator.0, by: &by }.record(
+        conn,
+        now,
+        &format!("{by} created {org}"),
+    )?;
     Ok(id)
 }
 
@@ -162,7 +172,11 @@ fn record(
     what: &str,
 ) -> Result<()> {
     let by = format!("{org}/{}", admin.handle);
-    Change { org: Some(admin.org), link: None, person: person.0, by: &by }.record(conn, now, &format!("{by} {what}"))
+    Change { org: Some(admin.org), link: None, person: person.0, by: &by }.record(
+        conn,
+        now,
+        &format!("{by} {what}"),
+    )
 }
 
 /// The organisation, membership and team of an embedded relay, each made when missing.

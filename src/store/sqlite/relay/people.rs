@@ -84,7 +84,8 @@ pub(super) fn create_node(
     if node_by_name(conn, person, name)?.is_some() {
         return Err(Refusal::Taken(name.to_owned()).into());
     }
-    let id = one(conn, INSERT_NODE, params![person.0, name, token.as_bytes(), now.millis()], |row| row.get(0))?;
+    let id =
+        one(conn, INSERT_NODE, params![person.0, name, token.as_bytes(), now.millis()], |row| row.get(0))?;
     inserted(id).map(NodeId)
 }
 
@@ -92,7 +93,12 @@ fn node_by_name(conn: &Connection, person: PersonId, name: &str) -> Result<Optio
     one(conn, NODE_BY_NAME, params![person.0, name], |row| row.get(0).map(NodeId))
 }
 
-pub(super) fn ensure_home(conn: &Connection, home: &Home, token: TokenHash, now: Timestamp) -> Result<NodeId> {
+pub(super) fn ensure_home(
+    conn: &Connection,
+    home: &Home,
+    token: TokenHash,
+    now: Timestamp,
+) -> Result<NodeId> {
     let person = match by_email(conn, &home.email)? {
         Some(person) => person.id,
         None => create_person(conn, &home.email, &home.plan, now)?,
@@ -132,7 +138,8 @@ pub(super) fn register_key(
     now: Timestamp,
 ) -> Result<KeyRegistration> {
     type Known = (Option<String>, Option<String>, Option<String>, i64);
-    let known = one(conn, NODE_KEY, [node.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let known =
+        one(conn, NODE_KEY, [node.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     let (public_key, enc_key, enc_sig, person): Known =
         known.ok_or(StoreError::Other("the node is gone".into()))?;
     let same_key = public_key.as_deref().is_some_and(|known| is_same_key(known, &key.public_key));

@@ -35,7 +35,9 @@ fn every_statement_is_answered_from_an_index() {
         for line in rows.map(Result::unwrap) {
             // Reading an index from its start is a walk in order, which LIMIT 1 ends.
             let first_of_index = line.contains(" INDEX ") && sql.contains("LIMIT 1");
-            if line.contains("TEMP B-TREE") || line.starts_with("SCAN") && !first_of_index && line != "SCAN CONSTANT ROW" {
+            if line.contains("TEMP B-TREE")
+                || line.starts_with("SCAN") && !first_of_index && line != "SCAN CONSTANT ROW"
+            {
                 wrong.push(format!("{name}: {line}"));
             }
         }

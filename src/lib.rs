@@ -19,5 +19,6 @@ pub mod domain;
 pub mod dsh_client;
 pub mod proto;
 pub mod redsyn_client;
+pub mod relay;
 pub mod runtime;
 pub mod store;

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use crate::runtime::error::RunError;
 
 pub mod demo;
+pub mod relay;
 pub mod serve;
 pub mod vectors;
 
@@ -27,6 +28,8 @@ pub enum Command {
     Serve(serve::Args),
     /// See a sealed request cross two bridges and its answer return
     Demo(demo::Args),
+    /// Run or administer a REDSYN relay for many nodes
+    Relay(relay::RelayArgs),
     /// Check our cryptography and addresses against a file of known answers
     Vectors(vectors::Args),
 }
@@ -36,6 +39,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         None => serve::run(&serve::Args::default()),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Demo(args)) => demo::run(args),
+        Some(Command::Relay(args)) => relay::run(args),
         Some(Command::Vectors(args)) => vectors::run(args),
     }
 }

@@ -7,6 +7,7 @@ pub mod fields;
 mod node;
 mod reader;
 pub mod redsyn;
+pub mod relay;
 mod security;
 
 use std::fmt;

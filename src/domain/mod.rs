@@ -9,4 +9,5 @@ pub mod delivery;
 pub mod lockout;
 pub mod random;
 pub mod rate;
+pub mod relay;
 pub mod wakeups;

@@ -4,6 +4,7 @@
 pub mod bridge;
 pub mod error;
 pub mod local;
+pub mod relay;
 pub mod sqlite;
 
 pub use error::StoreError;

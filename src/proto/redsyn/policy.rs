@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::address::{AgentAddress, Name};
 
@@ -128,6 +128,17 @@ impl Policy {
             full_trust,
             signed_only: flag("signed_only")?,
             encrypted_only: flag("encrypted_only")?,
+        })
+    }
+
+    /// What `parse` reads.
+    pub fn to_value(&self) -> Value {
+        let allow: Vec<String> = self.allow.iter().map(Allow::to_string).collect();
+        json!({
+            "allow": allow,
+            "trust": if self.full_trust { "full" } else { "none" },
+            "signed_only": self.signed_only,
+            "encrypted_only": self.encrypted_only,
         })
     }
 

@@ -7,6 +7,7 @@ pub mod local;
 pub mod local_schema;
 #[cfg(test)]
 mod plans;
+pub mod relay;
 pub mod schema;
 
 use crate::store::StoreError;

@@ -1,0 +1,130 @@
+//! `relay.yaml`: a relay of its own. Paths are relative to the file.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use serde_yaml::Value;
+
+use super::ConfigError;
+use super::fields::{Fields, KeyError};
+use crate::domain::relay::plan::{Plan, Plans};
+
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
+const DEFAULT_DATA_DIR: &str = "data";
+const UNLIMITED: &str = "unlimited";
+const MB: u64 = 1 << 20;
+const DAY: u64 = 24 * 60 * 60;
+/// The longest a message may wait on any plan (spec, «Límites»).
+const TTL_DAYS_MAX: u64 = 30;
+
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub trusted_proxies: Vec<IpNet>,
+    pub plans: Plans,
+}
+
+impl RelayConfig {
+    /// # Errors
+    /// When the file cannot be read, or says something that cannot be.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let wrong = |line, problem| ConfigError { file: file.to_owned(), line, problem };
+        let text =
+            std::fs::read_to_string(file).map_err(|error| wrong(None, format!("cannot be read: {error}")))?;
+        let value: Value = serde_yaml::from_str(&text)
+            .map_err(|error| wrong(error.location().map(|at| at.line()), error.to_string()))?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        parse(&value, base).map_err(|error| wrong(None, error.to_string()))
+    }
+}
+
+fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
+    let mut root = Fields::of(value, "relay")?;
+    for (key, instead) in [("tls", "put the relay behind a TLS proxy"), ("database", "use dataDir")] {
+        if root.take(key).is_some() {
+            return Err(root.wrong(key, format!("is not available yet: {instead}")));
+        }
+    }
+    webhooks(&mut root)?;
+    let listen = match root.text("listen")? {
+        None => DEFAULT_LISTEN,
+        Some(text) => {
+            text.parse().map_err(|_| root.wrong("listen", format!("{text:?} is not address:port")))?
+        }
+    };
+    let config = RelayConfig {
+        listen,
+        data_dir: base.join(root.text("dataDir")?.as_deref().unwrap_or(DEFAULT_DATA_DIR)),
+        trusted_proxies: trusted_proxies(&mut root)?,
+        plans: plans(&mut root)?,
+    };
+    root.finish()?;
+    Ok(config)
+}
+
+fn webhooks(root: &mut Fields) -> Result<(), KeyError> {
+    let Some(section) = root.section("webhooks")? else { return Ok(()) };
+    let mut webhooks = Fields::of(&Value::Mapping(section), "relay.webhooks")?;
+    if webhooks.flag("allow_insecure_targets")? == Some(true) {
+        return Err(webhooks.wrong("allow_insecure_targets", "is not available yet: there are no webhooks"));
+    }
+    webhooks.finish()
+}
+
+/// Single addresses and whole networks.
+fn trusted_proxies(root: &mut Fields) -> Result<Vec<IpNet>, KeyError> {
+    let entries = root.list("trustedProxies")?;
+    entries
+        .iter()
+        .map(|text| {
+            let network = text.parse::<IpNet>().ok();
+            let network = network.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+            network.ok_or_else(|| root.wrong("trustedProxies", format!("{text:?} is no address or network")))
+        })
+        .collect()
+}
+
+/// The spec's table with changes. A plan that is not in it starts from the tightest one.
+fn plans(root: &mut Fields) -> Result<Plans, KeyError> {
+    let mut plans = Plans::default();
+    for (name, changes) in root.section("plans")?.unwrap_or_default() {
+        let Some(name) = name.as_str().filter(|name| !name.is_empty()) else {
+            return Err(root.wrong("plans", "a plan's name must be a text"));
+        };
+        let mut fields = Fields::of(&changes, &format!("relay.plans.{name}"))?;
+        let plan = changed(plans.get(name).clone(), &mut fields)?;
+        fields.finish()?;
+        plans.set(name, plan);
+    }
+    Ok(plans)
+}
+
+fn changed(plan: Plan, changes: &mut Fields) -> Result<Plan, KeyError> {
+    Ok(Plan {
+        messages_per_day: limit(changes, "messagesPerDay")?.unwrap_or(plan.messages_per_day),
+        files_bytes: limit(changes, "filesMb")?
+            .map_or(plan.files_bytes, |mb| mb.map(|mb| mb.saturating_mul(MB))),
+        ttl_secs: match limit(changes, "ttlDays")? {
+            None => plan.ttl_secs,
+            Some(Some(days @ 1..=TTL_DAYS_MAX)) => days * DAY,
+            Some(_) => return Err(changes.wrong("ttlDays", format!("must be 1 to {TTL_DAYS_MAX}"))),
+        },
+        agents: limit(changes, "agents")?.unwrap_or(plan.agents),
+        links: limit(changes, "links")?.unwrap_or(plan.links),
+        webhooks: limit(changes, "webhooks")?.unwrap_or(plan.webhooks),
+    })
+}
+
+/// A number, or `unlimited`; `None` when the key is not there.
+fn limit(changes: &mut Fields, key: &str) -> Result<Option<Option<u64>>, KeyError> {
+    match changes.text(key)? {
+        None => Ok(None),
+        Some(text) if text == UNLIMITED => Ok(Some(None)),
+        Some(text) => match text.parse() {
+            Ok(number) => Ok(Some(Some(number))),
+            Err(_) => Err(changes.wrong(key, format!("must be a whole number or {UNLIMITED}"))),
+        },
+    }
+}

@@ -1,0 +1,273 @@
+//! What handlers take: who calls, from where, which agent, which JSON. Each refuses in the protocol's own form.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Map, Value};
+
+use super::answer::UsedVersion;
+use crate::crypto::json;
+use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::ids::{MessageId, VERSION_HEADER};
+use crate::relay::{RelayError, Service, versions};
+use crate::store::relay;
+
+/// The most bytes of a JSON body: 5 MB of zip are 6.7 MB of base64, and body and refs come on top.
+const JSON_LIMIT: usize = 8 * 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(60);
+
+/// The socket's other end, put there by the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) SocketAddr);
+
+/// A caller whose token is known and who asked for an API date this relay speaks.
+#[derive(Debug)]
+pub(super) struct Caller(pub(super) relay::Caller);
+
+impl FromRequestParts<Arc<Service>> for Caller {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(bearer).ok_or(RelayError::NoToken)?;
+        let caller = service.authenticate(token).await?;
+        let pinned = versions::pinned(caller.version.as_deref());
+        let asked = parts.headers.get(VERSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let known = match &asked {
+            None => Some(pinned),
+            Some(asked) => versions::known(asked.trim()),
+        };
+        if let Some(used) = parts.extensions.get::<UsedVersion>() {
+            used.set(known.unwrap_or(pinned));
+        }
+        match (known, asked) {
+            (None, Some(asked)) => Err(RelayError::UnknownVersion(asked.chars().take(60).collect())),
+            _ => Ok(Self(caller)),
+        }
+    }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim())
+}
+
+/// The network address of the caller, for the rules of links.
+#[derive(Debug)]
+pub(super) struct CallerIp(pub(super) Option<IpAddr>);
+
+impl FromRequestParts<Arc<Service>> for CallerIp {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let Some(Peer(peer)) = parts.extensions.get::<Peer>().copied() else { return Ok(Self(None)) };
+        let trusted = |ip: &IpAddr| service.settings().trusted_proxies.iter().any(|net| net.contains(ip));
+        let forwarded: Vec<&str> = parts
+            .headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .collect();
+        Ok(Self(client_ip(peer.ip().to_canonical(), &forwarded, trusted)))
+    }
+}
+
+/// The nearest address that is no trusted proxy. What stands further left was written by that address itself.
+fn client_ip(peer: IpAddr, forwarded: &[&str], trusted: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
+    let mut nearest = peer;
+    for entry in forwarded.iter().rev() {
+        if !trusted(&nearest) {
+            return Some(nearest);
+        }
+        // A trusted proxy that forwards no address: nobody knows who calls.
+        nearest = entry.trim().parse::<IpAddr>().ok()?.to_canonical();
+    }
+    Some(nearest)
+}
+
+/// The names of a path, decoded.
+async fn names<const N: usize>(parts: &mut Parts, service: &Arc<Service>) -> Result<[String; N], RelayError> {
+    let Path(names) = Path::<Vec<(String, String)>>::from_request_parts(parts, service)
+        .await
+        .map_err(|_| RelayError::NoSuchCall)?;
+    let names: Vec<String> = names.into_iter().map(|(_, value)| value).collect();
+    names.try_into().map_err(|_| RelayError::NoSuchCall)
+}
+
+/// `{org}/{team}/{user}/{agent}`.
+#[derive(Debug)]
+pub(super) struct AgentPath(pub(super) AgentAddress);
+
+impl FromRequestParts<Arc<Service>> for AgentPath {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let [org, team, user, agent] = names(parts, service).await?;
+        Ok(Self(AgentAddress {
+            org: name(&org)?,
+            team: name(&team)?,
+            user: name(&user)?,
+            agent: name(&agent)?,
+        }))
+    }
+}
+
+fn name(text: &str) -> Result<Name, RelayError> {
+    text.parse()
+        .map_err(|error: crate::proto::redsyn::address::AddressError| RelayError::Invalid(error.to_string()))
+}
+
+/// The names of a path: an organisation, and whatever comes with it.
+#[derive(Debug)]
+pub(super) struct Names<const N: usize>(pub(super) [Name; N]);
+
+impl<const N: usize> FromRequestParts<Arc<Service>> for Names<N> {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let texts: [String; N] = names(parts, service).await?;
+        let parsed = texts.iter().map(|text| name(text)).collect::<Result<Vec<_>, _>>()?;
+        parsed.try_into().map(Self).map_err(|_| RelayError::NoSuchCall)
+    }
+}
+
+/// The id of a message, or of a thread, in a path.
+#[derive(Debug)]
+pub(super) struct IdPath(pub(super) MessageId);
+
+impl FromRequestParts<Arc<Service>> for IdPath {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let [id] = names(parts, service).await?;
+        MessageId::try_from(id).map(Self).map_err(|error| RelayError::Invalid(error.to_string()))
+    }
+}
+
+/// The parameters after `?`.
+#[derive(Debug)]
+pub(super) struct Params(HashMap<String, String>);
+
+impl Params {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// `1` and `true` are on.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("1" | "true"))
+    }
+
+    /// Seconds; a fraction is cut off.
+    pub(super) fn secs(&self, name: &str) -> Result<Option<u64>, RelayError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let secs = text.parse::<f64>().ok().filter(|secs| secs.is_finite() && *secs >= 0.0);
+        let secs = secs.ok_or_else(|| RelayError::Invalid(format!("{name} must be a number of seconds")))?;
+        // `as` saturates, which is what a huge number should do.
+        Ok(Some(secs as u64))
+    }
+}
+
+impl FromRequestParts<Arc<Service>> for Params {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Service>) -> Result<Self, RelayError> {
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+    }
+}
+
+/// Any JSON. Read strictly: what is signed must say the same to everybody.
+#[derive(Debug)]
+pub(super) struct Json(pub(super) Value);
+
+impl FromRequest<Arc<Service>> for Json {
+    type Rejection = RelayError;
+
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let bytes = tokio::select! {
+            bytes = read_limited(request.into_body()) => bytes?,
+            () = service.clock().sleep(BODY_TIME) => return Err(RelayError::TooSlow),
+        };
+        if bytes.is_empty() {
+            return Err(RelayError::NotJson("a JSON body is required".into()));
+        }
+        json::parse(&bytes).map(Self).map_err(|error| RelayError::NotJson(error.to_string()))
+    }
+}
+
+async fn read_limited(body: Body) -> Result<axum::body::Bytes, RelayError> {
+    let read = Limited::new(body, JSON_LIMIT).collect().await;
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            RelayError::TooLarge("the body is over 8 MB".into())
+        } else {
+            RelayError::NotJson("the body did not arrive whole".into())
+        }
+    })
+}
+
+/// A JSON object.
+#[derive(Debug)]
+pub(super) struct JsonObject(pub(super) Map<String, Value>);
+
+impl JsonObject {
+    pub(super) fn text(&self, field: &str) -> Result<&str, RelayError> {
+        let text = self.0.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.ok_or_else(|| RelayError::Invalid(format!("{field} must be a text")))
+    }
+}
+
+impl FromRequest<Arc<Service>> for JsonObject {
+    type Rejection = RelayError;
+
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, RelayError> {
+        match Json::from_request(request, service).await?.0 {
+            Value::Object(object) => Ok(Self(object)),
+            _ => Err(RelayError::Invalid("the body must be a JSON object".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_the_nearest_that_is_no_trusted_proxy() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let proxies = [ip("10.0.0.1"), ip("10.0.0.2")];
+        let client =
+            |peer: &str, forwarded: &[&str]| client_ip(ip(peer), forwarded, |one| proxies.contains(one));
+        assert_eq!(
+            client("192.0.2.9", &["203.0.113.7"]),
+            Some(ip("192.0.2.9")),
+            "nobody believes a stranger"
+        );
+        assert_eq!(client("10.0.0.1", &["203.0.113.7"]), Some(ip("203.0.113.7")));
+        assert_eq!(
+            client("10.0.0.1", &["198.51.100.1", " 203.0.113.7", "10.0.0.2"]),
+            Some(ip("203.0.113.7"))
+        );
+        assert_eq!(client("10.0.0.1", &["203.0.113.7", "unknown"]), None);
+        assert_eq!(client("10.0.0.1", &[]), Some(ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn a_bearer_token_is_one_word_after_the_scheme() {
+        assert_eq!(bearer("Bearer rsn_x"), Some("rsn_x"));
+        assert_eq!(bearer("bearer  rsn_x"), Some("rsn_x"));
+        assert_eq!(bearer("Basic rsn_x"), None);
+        assert_eq!(bearer("Bearer "), None);
+        assert_eq!(bearer("rsn_x"), None);
+    }
+}

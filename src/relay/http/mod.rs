@@ -1,0 +1,52 @@
+//! The relay's HTTP: extractors authenticate and validate, handlers call the service. The only axum of the relay.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post, put};
+
+use super::Service;
+use crate::proto::redsyn::ids::PREFIX;
+
+mod agents;
+mod answer;
+mod date;
+mod extract;
+mod inbox;
+mod links;
+mod messages;
+mod orgs;
+mod people;
+mod server;
+
+pub use server::serve;
+
+/// Every call this relay offers.
+fn router(service: Arc<Service>) -> Router {
+    let calls = Router::new()
+        .route("/me", get(people::me))
+        .route("/nodes/key", put(people::register_key))
+        .route("/directory", get(agents::directory))
+        .route("/agents/{org}/{team}/{user}/{agent}", get(agents::show).put(agents::announce))
+        .route("/agents/{org}/{team}/{user}/{agent}/key", get(agents::key))
+        .route("/messages", post(messages::send))
+        .route("/messages/{id}/files", get(messages::files))
+        .route("/messages/{id}/cancel", post(messages::cancel))
+        .route("/threads/{id}", get(messages::thread))
+        .route("/inbox/{org}/{team}/{user}/{agent}", get(inbox::take))
+        .route("/inbox/{org}/{team}/{user}/{agent}/ack", post(inbox::confirm))
+        .route("/orgs", post(orgs::create))
+        .route("/orgs/{org}/teams", post(orgs::create_team))
+        .route("/orgs/{org}/teams/{team}/members", post(orgs::add_member))
+        .route("/orgs/{org}/links", post(links::link))
+        .route("/orgs/{org}/links/{other}/expose", put(links::expose))
+        .route("/orgs/{org}/links/{other}/rules", put(links::set_rules))
+        .route("/orgs/{org}/links/{other}/revoke", post(links::revoke))
+        .route("/links", get(links::list));
+    Router::new()
+        .nest(PREFIX, calls)
+        .fallback(answer::no_such_call)
+        .method_not_allowed_fallback(answer::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), answer::frame))
+        .with_state(service)
+}

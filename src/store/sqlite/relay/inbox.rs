@@ -1,0 +1,162 @@
+//! Mailboxes: taking, looking, confirming.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use rusqlite::params;
+
+use super::lanes::{ANYBODY, Done, Leased};
+use super::tx::Tx;
+use super::{Result, agents, all, due, messages, one};
+use crate::domain::clock::Timestamp;
+use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::ids::MessageId;
+use crate::store::relay::{Delivered, NodeId, PersonId, Take, TakeWhat};
+
+statements! {
+    LANES = "
+        SELECT next_seq, lane FROM lanes WHERE agent = ?1 AND owner = ?2 ORDER BY next_seq LIMIT ?3";
+    EXPIRES = "SELECT expires FROM deliveries WHERE seq = ?1";
+    ANSWERS = "
+        SELECT seq, lane, expires FROM deliveries
+        WHERE agent = ?1 AND reply_to = ?2 AND reply_to IS NOT NULL AND done IS NULL AND lease_until IS NULL
+        ORDER BY seq LIMIT ?3";
+    WAITING = "
+        SELECT seq, message, attempts, to_text FROM deliveries
+        WHERE agent = ?1 AND done IS NULL AND lease_until IS NULL AND expires > ?2 ORDER BY seq LIMIT ?3";
+    WAITING_ANSWERS = "
+        SELECT seq, message, attempts, to_text FROM deliveries
+        WHERE agent = ?1 AND reply_to = ?2 AND reply_to IS NOT NULL AND done IS NULL AND lease_until IS NULL
+            AND expires > ?3
+        ORDER BY seq LIMIT ?4";
+    TAKEN = "
+        SELECT deliveries.seq, deliveries.attempts FROM messages
+        JOIN deliveries ON deliveries.message = messages.seq AND deliveries.agent = ?2
+        WHERE messages.id = ?1 AND deliveries.done IS NULL";
+}
+
+/// The most envelopes of one answer: at 64 KB a body, about 3 MB.
+const AT_ONCE: usize = 50;
+
+pub(super) fn take(tx: &mut Tx<'_>, take: &Take) -> Result<Vec<Delivered>> {
+    let agent = agents::own(tx.conn, take.person, &take.agent)?;
+    due::end_leases_of(tx, agent.id)?;
+    match &take.what {
+        TakeWhat::Peek { answers_to } => peek(tx, agent.id, answers_to.as_ref()),
+        TakeWhat::Any { lease_secs } => {
+            agents::heartbeat(tx.conn, agent.id, take.node, tx.now)?;
+            take_any(tx, agent.id, take.node, until(tx.now, *lease_secs))
+        }
+        TakeWhat::AnswersTo { request, lease_secs } => {
+            agents::heartbeat(tx.conn, agent.id, take.node, tx.now)?;
+            take_answers(tx, agent.id, take.node, request, until(tx.now, *lease_secs))
+        }
+    }
+}
+
+fn until(now: Timestamp, lease_secs: u64) -> Timestamp {
+    now.plus(Duration::from_secs(lease_secs))
+}
+
+/// Takes in order of arrival from every lane that is this node's to take from.
+fn take_any(tx: &mut Tx<'_>, agent: i64, node: NodeId, until: Timestamp) -> Result<Vec<Delivered>> {
+    let mut heads = BinaryHeap::new();
+    for owner in [ANYBODY, node.0] {
+        let lanes = all(tx.conn, LANES, params![agent, owner, AT_ONCE as i64], |row| {
+            Ok(Reverse((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+        })?;
+        heads.extend(lanes);
+    }
+    let mut out = Vec::new();
+    while out.len() < AT_ONCE
+        && let Some(Reverse((seq, lane))) = heads.pop()
+    {
+        if expired(tx, seq)? {
+            due::give_up(tx, seq, Done::Expired)?;
+        } else if let Some(leased) = tx.lease(seq, until, node.0)? {
+            out.extend(delivered(tx, leased)?);
+        }
+        if let Some((next, owner)) = tx.refresh_lane(agent, &lane)?
+            && (owner == ANYBODY || owner == node.0)
+        {
+            heads.push(Reverse((next, lane)));
+        }
+    }
+    Ok(out)
+}
+
+fn expired(tx: &Tx<'_>, seq: i64) -> Result<bool> {
+    let expires = one(tx.conn, EXPIRES, [seq], |row| row.get::<_, i64>(0))?;
+    Ok(expires.is_some_and(|expires| expires <= tx.now.millis()))
+}
+
+/// Takes the answers to one request, out of their lane's turn: whoever asks for them by name gets them.
+fn take_answers(
+    tx: &mut Tx<'_>,
+    agent: i64,
+    node: NodeId,
+    request: &MessageId,
+    until: Timestamp,
+) -> Result<Vec<Delivered>> {
+    let answers: Vec<(i64, String, i64)> =
+        all(tx.conn, ANSWERS, params![agent, request.as_str(), AT_ONCE as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    let mut out = Vec::new();
+    for (seq, lane, expires) in answers {
+        if expires <= tx.now.millis() {
+            due::give_up(tx, seq, Done::Expired)?;
+            continue;
+        }
+        if let Some(leased) = tx.lease(seq, until, node.0)? {
+            out.extend(delivered(tx, leased)?);
+        }
+        tx.refresh_lane(agent, &lane)?;
+    }
+    Ok(out)
+}
+
+fn delivered(tx: &Tx<'_>, leased: Leased) -> Result<Option<Delivered>> {
+    let Some(mut message) = messages::read(tx.conn, leased.message)? else { return Ok(None) };
+    message.to = leased.to_text;
+    Ok(Some(Delivered { message, attempts: leased.attempts }))
+}
+
+/// Shows what waits, also for other nodes, and changes nothing (A31).
+fn peek(tx: &Tx<'_>, agent: i64, answers_to: Option<&MessageId>) -> Result<Vec<Delivered>> {
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Leased { message: row.get(1)?, attempts: row.get(2)?, to_text: row.get(3)? })
+    };
+    let now = tx.now.millis();
+    let waiting = match answers_to {
+        None => all(tx.conn, WAITING, params![agent, now, AT_ONCE as i64], read)?,
+        Some(request) => {
+            all(tx.conn, WAITING_ANSWERS, params![agent, request.as_str(), now, AT_ONCE as i64], read)?
+        }
+    };
+    let shown: Vec<_> = waiting.into_iter().map(|leased| delivered(tx, leased)).collect::<Result<_>>()?;
+    Ok(shown.into_iter().flatten().collect())
+}
+
+/// Confirms what was taken, also after its lease (A33). Unknown ids, and what nobody took, are passed over.
+pub(super) fn confirm(
+    tx: &mut Tx<'_>,
+    person: PersonId,
+    agent: &AgentAddress,
+    ids: Vec<MessageId>,
+) -> Result<Vec<MessageId>> {
+    let agent = agents::own(tx.conn, person, agent)?;
+    let mut confirmed = Vec::new();
+    for id in ids {
+        let found: Option<(i64, i64)> =
+            one(tx.conn, TAKEN, params![id.as_str(), agent.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some((delivery, attempts)) = found
+            && attempts > 0
+            && tx.end(delivery, Done::Confirmed)?
+        {
+            confirmed.push(id);
+        }
+    }
+    Ok(confirmed)
+}

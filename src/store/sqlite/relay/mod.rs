@@ -1,0 +1,174 @@
+//! The relay's store on SQLite: one database and one folder of files. Each operation is one transaction of the
+//! owning thread; the logic lies in the file named after its concern.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use super::db::Db;
+use crate::domain::clock::Timestamp;
+use crate::domain::random::SharedRandom;
+use crate::domain::relay::plan::Plans;
+use crate::domain::relay::refusal::Refusal;
+use crate::store::StoreError;
+use crate::store::relay::{Answer, Changed, RelayStoreError};
+
+/// Declares a file's SQL as named constants, and the list of all of them for the query plan test.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
+        $($(#[$doc])* const $name: &str = $sql;)*
+        #[cfg(test)]
+        pub(super) const STATEMENTS: &[(&str, &str)] = &[$((concat!(module_path!(), "::", stringify!($name)), $name)),*];
+    };
+}
+
+mod agents;
+mod audit;
+mod directory;
+mod due;
+mod files;
+mod inbox;
+mod lanes;
+mod links;
+mod messages;
+mod operations;
+mod orgs;
+mod people;
+#[cfg(test)]
+mod query_plans;
+mod schema;
+mod send;
+mod sessions;
+mod tx;
+
+use files::FileFolder;
+use tx::Tx;
+
+pub(super) type Result<T> = std::result::Result<T, RelayStoreError>;
+
+impl From<rusqlite::Error> for RelayStoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// A relay's store in one folder: `relay.db` and `relay-files/`.
+#[derive(Debug)]
+pub struct SqliteRelay {
+    db: Db,
+    files: FileFolder,
+    plans: Arc<Plans>,
+    random: SharedRandom,
+}
+
+impl SqliteRelay {
+    /// Opens or creates the store in `folder`, which must exist.
+    ///
+    /// # Errors
+    /// When the database or the files cannot be opened.
+    pub async fn open(
+        folder: &Path,
+        plans: Arc<Plans>,
+        random: SharedRandom,
+    ) -> std::result::Result<Self, StoreError> {
+        let db = Db::open(&folder.join("relay.db"), schema::STEPS)?;
+        let files = FileFolder::open(&folder.join("relay-files"))?;
+        let store = Self { db, files, plans, random };
+        store.remove_orphans().await?;
+        Ok(store)
+    }
+
+    /// Removes files whose message was never committed, or was finished just before a crash.
+    async fn remove_orphans(&self) -> std::result::Result<(), StoreError> {
+        let mut present = self.files.names().await?;
+        if present.is_empty() {
+            return Ok(());
+        }
+        let known = self.db.call("relay_file_names", |conn| files::known_names(conn)).await?;
+        present.retain(|name| !known.contains(name));
+        self.files.remove(present).await;
+        Ok(())
+    }
+
+    /// A transaction that touches no mailbox.
+    fn run<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        Box::pin(async move { Ok(self.db.call(name, move |conn| decide(conn, work)).await??) })
+    }
+
+    /// A transaction that may fill, empty or wake mailboxes, or finish files.
+    fn change<T, F>(&self, name: &'static str, now: Timestamp, work: F) -> Answer<'_, Changed<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        let random = Arc::clone(&self.random);
+        Box::pin(async move {
+            let (changed, done_files) = self
+                .run(name, move |conn| {
+                    let mut tx = Tx::new(conn, now, &*random);
+                    let value = work(&mut tx)?;
+                    tx.finish(value)
+                })
+                .await?;
+            self.files.remove(done_files).await;
+            Ok(changed)
+        })
+    }
+}
+
+/// Runs `work` so that a refusal undoes what it wrote without failing the batch.
+fn decide<T>(
+    conn: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T>,
+) -> std::result::Result<std::result::Result<T, Refusal>, StoreError> {
+    conn.prepare_cached("SAVEPOINT decision")?.execute([])?;
+    let outcome = work(conn);
+    if outcome.is_err() {
+        conn.prepare_cached("ROLLBACK TO decision")?.execute([])?;
+    }
+    conn.prepare_cached("RELEASE decision")?.execute([])?;
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(RelayStoreError::Refused(refusal)) => Ok(Err(refusal)),
+        Err(RelayStoreError::Store(error)) => Err(error),
+    }
+}
+
+/// The first row of `sql`, if any.
+fn one<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>> {
+    Ok(conn.prepare_cached(sql)?.query_row(params, read).optional()?)
+}
+
+fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    Ok(conn.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn exists(conn: &Connection, sql: &str, params: impl Params) -> Result<bool> {
+    Ok(conn.prepare_cached(sql)?.exists(params)?)
+}
+
+/// Gives the number of rows that changed.
+fn execute(conn: &Connection, sql: &str, params: impl Params) -> Result<usize> {
+    Ok(conn.prepare_cached(sql)?.execute(params)?)
+}
+
+/// Reads a text this store wrote itself; anything else is damage.
+fn stored<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T> {
+    text.parse()
+        .map_err(|_| RelayStoreError::Store(StoreError::Damaged(format!("a stored {what} cannot be read"))))
+}

@@ -1,0 +1,206 @@
+//! [`RelayStore`] on SQLite: which transaction does what.
+
+use std::sync::Arc;
+
+use super::{SqliteRelay, agents, directory, due, inbox, links, messages, orgs, people, send};
+use crate::domain::clock::Timestamp;
+use crate::domain::relay::link::Exposure;
+use crate::domain::relay::refusal::Refusal;
+use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::ids::MessageId;
+use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
+use crate::store::relay::{
+    AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Home,
+    LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Receipt, RelayStore, Sent,
+    StoredMessage, Swept, Take, TokenHash,
+};
+
+impl RelayStore for SqliteRelay {
+    fn create_person(&self, email: String, plan: String, now: Timestamp) -> Answer<'_, PersonId> {
+        self.run("relay_create_person", move |conn| people::create_person(conn, &email, &plan, now))
+    }
+
+    fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>> {
+        self.run("relay_person_by_email", move |conn| people::by_email(conn, &email))
+    }
+
+    fn people(&self) -> Answer<'_, Vec<PersonSummary>> {
+        self.run("relay_people", people::list)
+    }
+
+    fn create_node(
+        &self,
+        person: PersonId,
+        name: String,
+        token: TokenHash,
+        now: Timestamp,
+    ) -> Answer<'_, NodeId> {
+        self.run("relay_create_node", move |conn| people::create_node(conn, person, &name, token, now))
+    }
+
+    fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {
+        self.run("relay_ensure_home", move |conn| people::ensure_home(conn, &home, token, now))
+    }
+
+    fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>> {
+        self.run("relay_caller", move |conn| people::caller(conn, token))
+    }
+
+    fn register_key(
+        &self,
+        node: NodeId,
+        key: KeyRegistration,
+        now: Timestamp,
+    ) -> Answer<'_, KeyRegistration> {
+        self.run("relay_register_key", move |conn| people::register_key(conn, node, key, now))
+    }
+
+    fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>> {
+        self.run("relay_orgs_of", move |conn| orgs::orgs_of(conn, person))
+    }
+
+    fn create_org(
+        &self,
+        creator: PersonId,
+        org: Name,
+        me: Name,
+        version: String,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_create_org", move |conn| {
+            orgs::create(conn, creator, &org, &me, &version, now).map(|_| ())
+        })
+    }
+
+    fn create_team(&self, admin: PersonId, org: Name, team: Name, now: Timestamp) -> Answer<'_, ()> {
+        self.run("relay_create_team", move |conn| orgs::create_team(conn, admin, &org, &team, now))
+    }
+
+    fn add_team_member(
+        &self,
+        admin: PersonId,
+        org: Name,
+        team: Name,
+        who: Name,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_add_team_member", move |conn| {
+            orgs::add_team_member(conn, admin, &org, &team, &who, now)
+        })
+    }
+
+    fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced> {
+        let plans = Arc::clone(&self.plans);
+        self.run("relay_announce", move |conn| agents::announce(conn, &caller, announcement, &plans, now))
+    }
+
+    fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView> {
+        self.run("relay_agent", move |conn| agents::view(conn, viewer, &agent))
+    }
+
+    fn directory(&self, viewer: PersonId, query: DirectoryQuery) -> Answer<'_, Vec<AgentView>> {
+        self.run("relay_directory", move |conn| directory::list(conn, viewer, query))
+    }
+
+    fn serve_key(&self, asker: PersonId, agent: AgentAddress) -> Answer<'_, KeyAnswer> {
+        self.run("relay_serve_key", move |conn| agents::serve_key(conn, asker, &agent))
+    }
+
+    fn sent_before(&self, person: PersonId, id: MessageId) -> Answer<'_, Option<Receipt>> {
+        self.run("relay_sent_before", move |conn| messages::receipt(conn, person, &id))
+    }
+
+    fn send(&self, mut draft: Draft, now: Timestamp) -> Answer<'_, Changed<Sent>> {
+        Box::pin(async move {
+            let file = match draft.zip.take() {
+                Some(zip) => Some(self.files.keep(zip, &self.random).await?),
+                None => None,
+            };
+            let written: Vec<String> = file.iter().map(|file| file.name.clone()).collect();
+            let plans = Arc::clone(&self.plans);
+            let sent =
+                self.change("relay_send", now, move |tx| send::send(tx, &draft, file.as_ref(), &plans)).await;
+            if !sent.as_ref().is_ok_and(|sent| !sent.value.duplicate) {
+                self.files.remove(written).await;
+            }
+            sent
+        })
+    }
+
+    fn take(&self, take: Take, now: Timestamp) -> Answer<'_, Changed<Vec<Delivered>>> {
+        self.change("relay_take", now, move |tx| inbox::take(tx, &take))
+    }
+
+    fn confirm(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        ids: Vec<MessageId>,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<Vec<MessageId>>> {
+        self.change("relay_confirm", now, move |tx| inbox::confirm(tx, person, &agent, ids))
+    }
+
+    fn cancel(&self, person: PersonId, id: MessageId, now: Timestamp) -> Answer<'_, Changed<()>> {
+        self.change("relay_cancel", now, move |tx| messages::cancel(tx, person, &id))
+    }
+
+    fn files(&self, viewer: PersonId, id: MessageId) -> Answer<'_, Vec<u8>> {
+        Box::pin(async move {
+            let asked = id.clone();
+            let name = self.run("relay_files", move |conn| messages::file_for(conn, viewer, &asked)).await?;
+            // It may have been delivered since.
+            Ok(self.files.read(&name).await?.ok_or(Refusal::NoFiles(id))?)
+        })
+    }
+
+    fn thread(&self, viewer: PersonId, thread: String) -> Answer<'_, Vec<StoredMessage>> {
+        self.run("relay_thread", move |conn| messages::thread(conn, viewer, &thread))
+    }
+
+    fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>> {
+        self.change("relay_sweep", now, due::sweep)
+    }
+
+    fn link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, (LinkView, bool)> {
+        let plans = Arc::clone(&self.plans);
+        self.run("relay_link", move |conn| links::propose_or_accept(conn, admin, &org, &other, &plans, now))
+    }
+
+    fn expose(
+        &self,
+        admin: PersonId,
+        org: Name,
+        other: Name,
+        exposure: Exposure,
+        on: bool,
+        now: Timestamp,
+    ) -> Answer<'_, LinkView> {
+        self.run("relay_expose", move |conn| links::expose(conn, admin, (&org, &other), &exposure, on, now))
+    }
+
+    fn set_link_rules(
+        &self,
+        admin: PersonId,
+        org: Name,
+        other: Name,
+        change: LinkRulesChange,
+        now: Timestamp,
+    ) -> Answer<'_, LinkView> {
+        self.run("relay_set_link_rules", move |conn| {
+            links::set_rules(conn, admin, (&org, &other), change, now)
+        })
+    }
+
+    fn revoke_link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, LinkView> {
+        self.run("relay_revoke_link", move |conn| links::revoke(conn, admin, &org, &other, now))
+    }
+
+    fn links_of(&self, person: PersonId) -> Answer<'_, Vec<LinkView>> {
+        self.run("relay_links_of", move |conn| links::links_of(conn, person))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move { Ok(self.db.clone().close().await?) })
+    }
+}

@@ -1,5 +1,6 @@
 //! The REDSYN relay. `service` and the files by concern hold
-//! the logic, `sweep` what time does by itself; `http` alone knows HTTP, and nothing here knows the broker.
+//! the logic, `sweep` does what time does by itself; `http` alone knows HTTP, and nothing here
+//! knows the broker.
 
 pub mod agents;
 pub mod error;

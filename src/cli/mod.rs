@@ -28,7 +28,7 @@ pub enum Command {
     Serve(serve::Args),
     /// See a sealed request cross two bridges and its answer return
     Demo(demo::Args),
-    /// Run or administer a REDSYN relay
+    /// Run or administer a REDSYN relay for many nodes
     Relay(relay::RelayArgs),
     /// Check our cryptography and addresses against a file of known answers
     Vectors(vectors::Args),

@@ -2,9 +2,9 @@
 
 use super::service::Service;
 use super::{RelayError, versions};
+use crate::config::redsyn::Scope;
 use crate::crypto::base64url;
 use crate::crypto::secret::Secret;
-use crate::proto::redsyn::address::Name;
 use crate::store::relay::{Home, Person, PersonId, PersonSummary, TokenHash};
 
 /// Marks a token for people and for secret scanners.
@@ -12,14 +12,6 @@ const TOKEN_PREFIX: &str = "rsn_";
 /// A token nobody guesses.
 const TOKEN_BYTES: usize = 32;
 const TEXT_MAX: usize = 200;
-
-/// `org/team/user` of an embedded relay's one person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
-    pub org: Name,
-    pub team: Name,
-    pub user: Name,
-}
 
 impl Service {
     /// # Errors

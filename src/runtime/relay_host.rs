@@ -2,44 +2,165 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use ipnet::IpNet;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::data_folder::DataFolder;
 use super::error::RunError;
+use super::listen::listen;
 use crate::config::redsyn::Scope;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
+use crate::domain::relay::plan::Plans;
+use crate::relay::{self, RelayError, Service, Settings};
+use crate::store::sqlite::relay::SqliteRelay;
 
+/// The name of the one node of an embedded relay.
+const EMBEDDED_NODE: &str = "this-machine";
+
+/// An opened store of a relay, owned by this process, with nobody listening yet.
 #[derive(Debug)]
-pub struct RelayHost {}
+pub struct RelayStore {
+    pub service: Arc<Service>,
+    folder: DataFolder,
+}
+
+/// A listening relay.
+#[derive(Debug)]
+pub struct RelayHost {
+    address: SocketAddr,
+    store: RelayStore,
+    serving: JoinHandle<std::io::Result<()>>,
+    stop: CancellationToken,
+}
+
+impl RelayStore {
+    /// Opens or makes the store in `data`; `setting` is the key that names the folder.
+    ///
+    /// # Errors
+    /// When another process owns the folder, or the store cannot be opened.
+    pub async fn open(
+        data: &Path,
+        plans: Plans,
+        trusted_proxies: Vec<IpNet>,
+        clock: SharedClock,
+        random: SharedRandom,
+    ) -> Result<Self, RunError> {
+        let folder = DataFolder::open(data)?;
+        let plans = Arc::new(plans);
+        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.map_err(
+            |error| RunError::other(format!("cannot open the relay's store in {}: {error}", data.display())),
+        )?;
+        let service = Service::new(Arc::new(store), clock, random, Settings { plans, trusted_proxies });
+        Ok(Self { service, folder })
+    }
+
+    /// Listens on `address`; `setting` is the key that changes it.
+    ///
+    /// # Errors
+    /// When it cannot listen there. The store is closed then.
+    pub async fn listen(self, address: &str, setting: &str) -> Result<RelayHost, RunError> {
+        let (listener, address) = listen(address, setting).await?;
+        let stop = CancellationToken::new();
+        let serving =
+            tokio::spawn(relay::serve(listener, Arc::clone(&self.service), stop.clone().cancelled_owned()));
+        Ok(RelayHost { address, store: self, serving, stop })
+    }
+
+    /// Finishes what is under way and closes the store.
+    ///
+    /// # Errors
+    /// When the store's thread has failed.
+    pub async fn close(self) -> Result<(), RunError> {
+        self.service.close().await.map_err(|error| self.failed("closing the store", &error))
+    }
+
+    fn failed(&self, what: &str, error: &RelayError) -> RunError {
+        RunError::other(format!("the relay in {}: {what}: {error}", self.folder.path().display()))
+    }
+}
 
 impl RelayHost {
+    /// Opens the store in `data` with the spec's plans and listens.
+    ///
+    /// # Errors
+    /// See [`RelayStore::open`] and [`RelayStore::listen`].
     pub async fn start(
-        _data: &Path,
-        _listen: &str,
-        _setting: &str,
-        _clock: SharedClock,
-        _random: SharedRandom,
+        data: &Path,
+        address: &str,
+        setting: &str,
+        clock: SharedClock,
+        random: SharedRandom,
     ) -> Result<Self, RunError> {
-        Err(RunError::other("x"))
+        RelayStore::open(data, Plans::default(), Vec::new(), clock, random)
+            .await?
+            .listen(address, setting)
+            .await
     }
 
-    pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], 0))
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
-    pub async fn add_person(&self, _email: &str, _plan: &str, _node: &str) -> Result<Secret, RunError> {
-        Err(RunError::other("x"))
+    /// Makes a person with one node, and gives the node's token.
+    ///
+    /// # Errors
+    /// When the plan is unknown or the address taken.
+    pub async fn add_person(&self, email: &str, plan: &str, node: &str) -> Result<Secret, RunError> {
+        let service = &self.store.service;
+        let failed = |error| self.store.failed("adding a person", &error);
+        let person = service.create_person(email, plan).await.map_err(failed)?;
+        service.create_node(person, node).await.map_err(failed)
     }
 
-    pub async fn knows(&self, _token: &Secret) -> Result<bool, RunError> {
-        Err(RunError::other("x"))
+    /// Whether a node has this token.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn knows(&self, token: &Secret) -> Result<bool, RunError> {
+        match self.store.service.authenticate(token.expose()).await {
+            Ok(_) => Ok(true),
+            Err(RelayError::UnknownToken) => Ok(false),
+            Err(error) => Err(self.store.failed("looking up the node's token", &error)),
+        }
     }
 
-    pub async fn make_embedded_node(&self, _scope: &Scope) -> Result<Secret, RunError> {
-        Err(RunError::other("x"))
+    /// Makes what is missing of `scope`, and a new token for its one node.
+    ///
+    /// # Errors
+    /// When the names belong to somebody else.
+    pub async fn make_embedded_node(&self, scope: &Scope) -> Result<Secret, RunError> {
+        let made = self.store.service.ensure_embedded(scope, EMBEDDED_NODE).await;
+        made.map_err(|error| self.store.failed("setting up redsyn.scope", &error))
     }
 
+    /// Resolves when the relay ends by itself: only by a failure.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub async fn ended(&mut self) -> Result<(), RunError> {
+        serving_result((&mut self.serving).await)
+    }
+
+    /// Answers held calls empty, finishes what is under way, closes the store.
+    ///
+    /// # Errors
+    /// When a part failed.
     pub async fn stop(self) -> Result<(), RunError> {
-        Ok(())
+        self.stop.cancel();
+        let served = if self.serving.is_finished() { Ok(()) } else { serving_result(self.serving.await) };
+        served.and(self.store.close().await)
+    }
+}
+
+fn serving_result(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Result<(), RunError> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(RunError::other(format!("the relay ended: {error}"))),
+        Err(error) => Err(RunError::other(format!("the relay failed: {error}"))),
     }
 }

@@ -24,6 +24,7 @@ macro_rules! statements {
 }
 
 mod agents;
+mod answer;
 mod audit;
 mod directory;
 mod due;
@@ -37,6 +38,7 @@ mod orgs;
 mod people;
 #[cfg(test)]
 mod query_plans;
+mod request;
 mod schema;
 mod send;
 mod sessions;
@@ -85,7 +87,7 @@ impl SqliteRelay {
         if present.is_empty() {
             return Ok(());
         }
-        let known = self.db.call("relay_file_names", |conn| files::known_names(conn)).await?;
+        let known = self.db.call("relay_file_names", files::known_names).await?;
         present.retain(|name| !known.contains(name));
         self.files.remove(present).await;
         Ok(())
@@ -125,7 +127,7 @@ impl SqliteRelay {
 fn decide<T>(
     conn: &Connection,
     work: impl FnOnce(&Connection) -> Result<T>,
-) -> std::result::Result<std::result::Result<T, Refusal>, StoreError> {
+) -> std::result::Result<std::result::Result<T, Box<Refusal>>, StoreError> {
     conn.prepare_cached("SAVEPOINT decision")?.execute([])?;
     let outcome = work(conn);
     if outcome.is_err() {

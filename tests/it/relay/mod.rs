@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod config;
 mod inbox;
 mod keys;
 mod limits;

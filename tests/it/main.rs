@@ -1,0 +1,3 @@
+//! Tests against the real binary.
+
+mod golden;

@@ -20,7 +20,7 @@ use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::delivery::{AckRefused, LeaseId};
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::error::{ApiError, Code};
-use crate::proto::dsh::names::{AgentName, DshId, Party, collate};
+use crate::proto::dsh::names::{AgentName, DshId, Party, brief, collate};
 use crate::proto::dsh::v1::{self, answer, request};
 use crate::store::StoreError;
 use crate::store::local::{self, Acked, NewMessage};
@@ -136,7 +136,7 @@ impl Service {
                 return Err(ApiError::new(Code::NoSuchAgent, text));
             }
         };
-        tracing::info!(id = ?id.as_str(), %from, to = ?to, kind, duplicate = sent.duplicate, "message_accepted");
+        tracing::info!(id = ?brief(id.as_str()), %from, to = ?brief(&to), kind, duplicate = sent.duplicate, "message_accepted");
         Ok(answer::Accepted { accepted: true, id: sent.id, duplicate: sent.duplicate })
     }
 
@@ -180,7 +180,7 @@ impl Service {
         let pull = local::Pull { agent: agent.clone(), limit: request.limit, now, until };
         let leased = self.store.pull(pull, self.random.clone()).await.map_err(busy)?;
         for message in &leased {
-            tracing::info!(id = ?message.message.id.as_str(), %agent, "message_leased");
+            tracing::info!(id = ?brief(message.message.id.as_str()), %agent, "message_leased");
         }
         Ok(view::envelopes(leased).into())
     }
@@ -204,7 +204,7 @@ impl Service {
         };
         match self.store.ack(ack).await.map_err(busy)? {
             Acked::Settled { status, attempts } => {
-                tracing::info!(id = ?id.as_str(), %agent, status = status.as_str(), attempts, "message_acked");
+                tracing::info!(id = ?brief(id.as_str()), %agent, status = status.as_str(), attempts, "message_acked");
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
             }
             Acked::UnknownMessage => Err(ApiError::no_such_message()),

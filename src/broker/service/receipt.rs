@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Service, busy, not_recipient};
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::dsh::names::{AgentName, DshId, brief};
 use crate::proto::dsh::v1::answer;
 use crate::proto::dsh::v1::envelope::MessageType;
 use crate::proto::dsh::v1::request::Receipt;
@@ -40,7 +40,7 @@ impl Service {
             // Sent by somebody whom no carrier reaches any more.
             None => return Err(ApiError::no_such_agent()),
         };
-        tracing::info!(id = ?sent.id.as_str(), of = ?id.as_str(), %agent, "receipt_accepted");
+        tracing::info!(id = ?brief(sent.id.as_str()), of = ?brief(id.as_str()), %agent, "receipt_accepted");
         Ok(answer::ReceiptAccepted { accepted: true, id: sent.id })
     }
 

@@ -140,7 +140,7 @@ fn no_route() -> ApiError {
 async fn receipts_for_remote_senders_take_any_id_and_leave_by_the_carrier() {
     let pigeon = Arc::new(Pigeon::default());
     let (service, _) = service("", pigeon.clone());
-    let inbound = NewMessage::new(DshId::new("not hex"), Party::new(BOB), &agent("beta"), START);
+    let inbound = NewMessage::new(DshId::new("not hex"), Party::new(BOB), agent("beta"), START);
     let beta = agent("beta");
     service.store.db().call("test", move |conn| insert_message(conn, &inbound, Some(&beta))).await.unwrap();
     let receipt = |by: &str, id: &str| {

@@ -22,7 +22,7 @@ fn agent(name: &str) -> AgentName {
 }
 
 fn message(id: &str, to: &str) -> NewMessage {
-    NewMessage::new(DshId::new(id), &agent("alpha"), Party::new(to), START)
+    NewMessage::new(DshId::new(id), agent("alpha"), Party::new(to), START)
 }
 
 async fn store_with(ids: &[&str]) -> LocalStore {

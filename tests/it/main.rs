@@ -3,7 +3,13 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     reason = "a test that cannot go on has failed; clippy sees only the test functions as tests"
 )]
 
+mod bridge;
+mod golden;
+mod serve;
+mod support;
 mod vectors;

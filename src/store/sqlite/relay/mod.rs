@@ -85,7 +85,7 @@ impl SqliteRelay {
         if present.is_empty() {
             return Ok(());
         }
-        let known = self.db.call("relay_file_names", |conn| files::known_names(conn)).await?;
+        let known = self.db.call("relay_file_names", files::known_names).await?;
         present.retain(|name| !known.contains(name));
         self.files.remove(present).await;
         Ok(())

@@ -137,7 +137,7 @@ impl Outgoing<'_> {
         } else {
             None
         };
-        let from_session = self.from_session(tx)?;
+        let from_session = self.sender_session(tx)?;
         if let Some(session) = from_session {
             sessions::join(tx.conn, self.sender.id, session, agent.person)?;
         }
@@ -206,7 +206,7 @@ impl Outgoing<'_> {
     }
 
     /// The sender's own session named in `from`, if it exists (A20).
-    fn from_session(&self, tx: &Tx<'_>) -> Result<Option<i64>> {
+    fn sender_session(&self, tx: &Tx<'_>) -> Result<Option<i64>> {
         match &self.draft.from.session {
             Some(Session::Id(id)) => {
                 Ok(sessions::existing(tx.conn, self.sender.id, id.as_str())?.map(|(number, _)| number))

@@ -11,7 +11,7 @@ use super::versions;
 pub enum RelayError {
     /// A rule of the protocol.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] Box<Refusal>),
     /// The call's shape.
     #[error("{0}")]
     Invalid(String),
@@ -36,6 +36,12 @@ pub enum RelayError {
     Store(#[from] StoreError),
 }
 
+impl From<Refusal> for RelayError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
 impl From<RelayStoreError> for RelayError {
     fn from(error: RelayStoreError) -> Self {
         match error {
@@ -53,7 +59,7 @@ impl RelayError {
     pub fn body(&self) -> ErrorBody {
         let body = ErrorBody::new(self.status(), self.to_string());
         match self {
-            Self::Refused(Refusal::Quota(_)) => body.quota(),
+            Self::Refused(refusal) if matches!(**refusal, Refusal::Quota(_)) => body.quota(),
             Self::UnknownVersion(_) => {
                 let versions = versions::KNOWN.iter().map(|date| (*date).to_owned()).collect();
                 ErrorBody { versions: Some(versions), ..body }

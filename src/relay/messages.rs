@@ -75,7 +75,7 @@ impl Service {
             Some(sig) => self.signature(caller, &envelope, sig).map(Some),
         };
         Ok(Draft {
-            sender: Sender { person: caller.person, node_name: caller.node_name.clone(), ip },
+            sender: Sender { person: caller.person, ip },
             route: route(&envelope)?,
             id: match &envelope.id {
                 Some(id) => id.clone(),

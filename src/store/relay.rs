@@ -34,9 +34,15 @@ pub use people::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSumm
 pub enum RelayStoreError {
     /// A rule of the protocol; the text is for the caller.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] Box<Refusal>),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Refusal> for RelayStoreError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
 }
 
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, RelayStoreError>>;

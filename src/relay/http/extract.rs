@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -206,10 +206,15 @@ impl FromRequest<Arc<Service>> for Json {
 }
 
 async fn read_limited(body: Body) -> Result<axum::body::Bytes, RelayError> {
+    let too_large = || RelayError::TooLarge("the body is over 8 MB".into());
+    // What says its length need not be read to be refused.
+    if body.size_hint().lower() > JSON_LIMIT as u64 {
+        return Err(too_large());
+    }
     let read = Limited::new(body, JSON_LIMIT).collect().await;
     read.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.is::<LengthLimitError>() {
-            RelayError::TooLarge("the body is over 8 MB".into())
+            too_large()
         } else {
             RelayError::NotJson("the body did not arrive whole".into())
         }

@@ -7,11 +7,10 @@ use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress};
 use crate::proto::redsyn::ids::{Kind, MessageId};
 
-/// Who sends: the node that called, and from where.
+/// Who sends, and from where.
 #[derive(Clone, Debug)]
 pub struct Sender {
     pub person: PersonId,
-    pub node_name: String,
     pub ip: Option<IpAddr>,
 }
 

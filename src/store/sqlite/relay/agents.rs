@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::audit::Change;
 use super::people::inserted;
-use super::{Result, execute, exists, links, one, orgs, sessions, stored};
+use super::{Result, execute, exists, one, orgs, sessions, stored};
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::plan::Plans;
@@ -242,9 +242,4 @@ pub(super) fn serve_key(conn: &Connection, asker: PersonId, address: &AgentAddre
 pub(super) fn sealed_for(conn: &Connection, sender: PersonId, agent: &Agent) -> Result<Option<i64>> {
     let served = one(conn, KEY_SERVED, [sender.0, agent.id], |row| row.get(0))?;
     Ok(served.or(agent.node))
-}
-
-/// Whether `org` exposes `agent` to `other` over an active link.
-pub(super) fn is_exposed(conn: &Connection, agent: &AgentAddress, org: i64, other: i64) -> Result<bool> {
-    links::exposes_agent(conn, org, other, agent)
 }

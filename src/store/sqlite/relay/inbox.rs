@@ -91,7 +91,8 @@ fn expired(tx: &Tx<'_>, seq: i64) -> Result<bool> {
     Ok(expires.is_some_and(|expires| expires <= tx.now.millis()))
 }
 
-/// Takes the answers to one request, out of their lane's turn: whoever asks for them by name gets them.
+/// Takes the answers to one request: what waits before them in their lane is passed over, since they were asked
+/// for by name, but what another node still holds is not.
 fn take_answers(
     tx: &mut Tx<'_>,
     agent: i64,
@@ -108,6 +109,10 @@ fn take_answers(
         if expires <= tx.now.millis() {
             due::give_up(tx, seq, Done::Expired)?;
             continue;
+        }
+        let owner = tx.owner_of(agent, &lane, seq, None)?;
+        if owner != ANYBODY && owner != node.0 {
+            break;
         }
         if let Some(leased) = tx.lease(seq, until, node.0)? {
             out.extend(delivered(tx, leased)?);

@@ -116,10 +116,15 @@ impl Tx<'_> {
             execute(self.conn, DROP_LANE, params![agent, lane])?;
             return Ok(None);
         };
-        let holder = |sql| one(self.conn, sql, params![agent, lane, next], |row| row.get::<_, i64>(0));
-        let owner = owner(holder(LOWEST_HOLDER)?, holder(HIGHEST_HOLDER)?, reserved);
+        let owner = self.owner_of(agent, lane, next, reserved)?;
         execute(self.conn, SET_LANE, params![agent, lane, next, owner])?;
         Ok(Some((next, owner)))
+    }
+
+    /// Who may take the delivery `seq` of a lane: `ANYBODY`, one node, or nobody for now.
+    pub(super) fn owner_of(&self, agent: i64, lane: &str, seq: i64, reserved: Option<i64>) -> Result<i64> {
+        let holder = |sql| one(self.conn, sql, params![agent, lane, seq], |row| row.get::<_, i64>(0));
+        Ok(owner(holder(LOWEST_HOLDER)?, holder(HIGHEST_HOLDER)?, reserved))
     }
 
     pub(super) fn lease(&mut self, seq: i64, until: Timestamp, node: i64) -> Result<Option<Leased>> {

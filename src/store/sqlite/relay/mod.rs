@@ -24,6 +24,7 @@ macro_rules! statements {
 }
 
 mod agents;
+mod answer;
 mod audit;
 mod directory;
 mod due;
@@ -37,6 +38,7 @@ mod orgs;
 mod people;
 #[cfg(test)]
 mod query_plans;
+mod request;
 mod schema;
 mod send;
 mod sessions;
@@ -125,7 +127,7 @@ impl SqliteRelay {
 fn decide<T>(
     conn: &Connection,
     work: impl FnOnce(&Connection) -> Result<T>,
-) -> std::result::Result<std::result::Result<T, Refusal>, StoreError> {
+) -> std::result::Result<std::result::Result<T, Box<Refusal>>, StoreError> {
     conn.prepare_cached("SAVEPOINT decision")?.execute([])?;
     let outcome = work(conn);
     if outcome.is_err() {

@@ -11,6 +11,7 @@ fn every_statement_is_answered_from_an_index() {
     migrate(&conn, schema::STEPS).unwrap();
     let lists = [
         super::agents::STATEMENTS,
+        super::answer::STATEMENTS,
         super::audit::STATEMENTS,
         super::directory::STATEMENTS,
         super::due::STATEMENTS,

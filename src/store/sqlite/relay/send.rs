@@ -1,22 +1,21 @@
-//! Accepting an envelope: every rule is asked before anything of it is kept, all in one transaction.
+//! Accepting an envelope: every rule is asked before anything of it is kept, all in one transaction. `request` and
+//! `answer` decide where it goes.
 
-use std::net::IpAddr;
+use std::time::Duration;
 
 use rusqlite::params;
 
 use super::agents::{self, Agent};
 use super::files::KeptFile;
-use super::lanes::{Done, NewDelivery};
-use super::messages::{self, NewMessage, State};
+use super::lanes::NewDelivery;
+use super::messages::{self, NewMessage};
 use super::people::inserted;
 use super::tx::Tx;
-use super::{Result, links, one, orgs, sessions, stored};
+use super::{Result, answer, links, one, orgs, request};
 use crate::domain::relay::plan::{Plan, Plans};
 use crate::domain::relay::refusal::{Quota, Refusal};
-use crate::proto::redsyn::address::{AddressedAgent, Session};
-use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
-use crate::proto::redsyn::policy::Asker;
-use crate::store::StoreError;
+use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::ids::TTL_DEFAULT_SECS;
 use crate::store::relay::{Draft, Receipt, Route, Sent};
 
 statements! {
@@ -24,12 +23,6 @@ statements! {
         INSERT INTO daily_usage (org, day, messages) VALUES (?1, ?2, 1)
         ON CONFLICT (org, day) DO UPDATE SET messages = messages + 1 RETURNING messages";
     USE_SPACE = "UPDATE orgs SET files_bytes = files_bytes + ?2 WHERE id = ?1 RETURNING files_bytes";
-    REQUEST = "
-        SELECT messages.seq, messages.state, messages.thread, messages.from_agent, messages.from_session,
-            messages.from_text, deliveries.seq, deliveries.agent, deliveries.session, deliveries.to_text
-        FROM messages JOIN deliveries ON deliveries.message = messages.seq
-        WHERE messages.id = ?1 AND messages.kind = 'request'";
-    AGENT_BY_ID = "SELECT address FROM agents WHERE id = ?1";
 }
 
 const SECS_PER_DAY: i64 = 24 * 60 * 60;
@@ -46,8 +39,8 @@ pub(super) fn send(tx: &mut Tx<'_>, draft: &Draft, file: Option<&KeptFile>, plan
     count(tx, sender.org, plan, file)?;
     let outgoing = Outgoing { draft, sender: &sender, file, plan };
     let receipt = match &draft.route {
-        Route::Request { to } => outgoing.request(tx, to)?,
-        Route::Answer { to_request } => outgoing.answer(tx, to_request)?,
+        Route::Request { to } => request::place(&outgoing, tx, to)?,
+        Route::Answer { to_request } => answer::place(&outgoing, tx, to_request)?,
     };
     Ok(Sent { receipt, duplicate: false })
 }
@@ -86,198 +79,48 @@ fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<
 }
 
 /// A draft whose sender and quotas are settled.
-struct Outgoing<'a> {
-    draft: &'a Draft,
-    sender: &'a Agent,
-    file: Option<&'a KeptFile>,
-    plan: &'a Plan,
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    pub(super) draft: &'a Draft,
+    pub(super) sender: &'a Agent,
+    pub(super) file: Option<&'a KeptFile>,
+    pub(super) plan: &'a Plan,
 }
 
 /// Where a message goes, once that is decided.
-struct Placed<'a> {
-    from_session: Option<i64>,
-    from_text: &'a str,
-    to_text: &'a str,
-    thread: &'a str,
-    reply_to: Option<&'a str>,
-    recipient: i64,
-    recipient_person: i64,
-    recipient_session: Option<i64>,
-    reserved: Option<i64>,
-}
-
-/// A request that is being answered.
-struct Asked {
-    seq: i64,
-    state: State,
-    thread: String,
-    asker: i64,
-    asker_session: Option<i64>,
-    asker_text: String,
-    delivery: i64,
-    agent: i64,
-    session: Option<i64>,
-    /// `agent#sN`, as it was delivered.
-    address: String,
+#[derive(Debug)]
+pub(super) struct Placed<'a> {
+    pub(super) from_session: Option<i64>,
+    pub(super) from_text: &'a str,
+    pub(super) to_text: &'a str,
+    pub(super) thread: &'a str,
+    pub(super) reply_to: Option<&'a str>,
+    pub(super) recipient: i64,
+    pub(super) recipient_person: i64,
+    pub(super) recipient_session: Option<i64>,
+    pub(super) reserved: Option<i64>,
 }
 
 impl Outgoing<'_> {
-    fn is_signed(&self) -> bool {
+    pub(super) fn is_signed(&self) -> bool {
         matches!(self.draft.signature, Ok(Some(_)))
     }
 
-    fn request(&self, tx: &mut Tx<'_>, to: &AddressedAgent) -> Result<Receipt> {
-        let agent = self.reachable(tx, to)?;
-        self.check_policy(tx, &agent)?;
-        let thread = self.draft.thread.as_deref().unwrap_or(self.draft.id.as_str());
-        let session = sessions::for_request(tx.conn, &agent, to.session.as_ref(), thread, tx.now)?;
-        sessions::join(tx.conn, agent.id, session, self.draft.sender.person.0)?;
-        let reserved = if self.draft.encrypted {
-            agents::sealed_for(tx.conn, self.draft.sender.person, &agent)?
-        } else {
-            None
-        };
-        let from_session = self.sender_session(tx)?;
-        if let Some(session) = from_session {
-            sessions::join(tx.conn, self.sender.id, session, agent.person)?;
-        }
-        self.keep(
-            tx,
-            &Placed {
-                from_session,
-                from_text: &self.draft.from.to_string(),
-                to_text: &format!("{}#{}", to.agent, sessions::id(session)),
-                thread,
-                reply_to: None,
-                recipient: agent.id,
-                recipient_person: agent.person,
-                recipient_session: Some(session),
-                reserved,
-            },
-        )
-    }
-
-    /// The agent asked. Over a link: only one that is exposed, and only within the rules of its side.
-    fn reachable(&self, tx: &Tx<'_>, to: &AddressedAgent) -> Result<Agent> {
-        let no_agent = || Refusal::NoAgent(to.agent.clone());
-        let agent = agents::find(tx.conn, &to.agent)?.ok_or_else(no_agent)?;
-        if agent.org != self.sender.org {
-            if !agents::is_exposed(tx.conn, &to.agent, agent.org, self.sender.org)? {
-                return Err(no_agent().into());
-            }
-            self.check_link_rules(tx, agent.org, &to.agent)?;
-        }
-        Ok(agent)
-    }
-
-    fn check_link_rules(
-        &self,
-        tx: &Tx<'_>,
-        org: i64,
-        recipient: &crate::proto::redsyn::address::AgentAddress,
-    ) -> Result<()> {
+    /// What the side of `org` lets in from the sender over their link.
+    pub(super) fn check_link_rules(&self, tx: &Tx<'_>, org: i64, recipient: &AgentAddress) -> Result<()> {
         let from = &self.sender.state.agent.org;
         let rules = links::active_rules(tx.conn, org, self.sender.org)?
             .ok_or_else(|| Refusal::NoActiveLink { from: from.clone(), to: recipient.org.clone() })?;
-        let ip: Option<IpAddr> = self.draft.sender.ip;
         rules
-            .check(self.is_signed(), ip)
+            .check(self.is_signed(), self.draft.sender.ip)
             .map_err(|why| Refusal::LinkRules { org: recipient.org.clone(), why }.into())
     }
 
-    fn check_policy(&self, tx: &Tx<'_>, agent: &Agent) -> Result<()> {
-        let teams = if agent.org == self.sender.org {
-            orgs::teams_of(tx.conn, self.draft.sender.person.0, agent.org)?
-        } else {
-            Vec::new()
-        };
-        let asker = Asker {
-            address: &self.sender.state.agent,
-            is_owner: agent.person == self.draft.sender.person.0,
-            signed: self.is_signed(),
-            encrypted: self.draft.encrypted,
-        };
-        let address = &agent.state.agent;
-        agent
-            .state
-            .policy
-            .check(address, asker, |team| teams.contains(team))
-            .map_err(|why| Refusal::Policy { agent: address.clone(), why }.into())
-    }
-
-    /// The sender's own session named in `from`, if it exists (A20).
-    fn sender_session(&self, tx: &Tx<'_>) -> Result<Option<i64>> {
-        match &self.draft.from.session {
-            Some(Session::Id(id)) => {
-                Ok(sessions::existing(tx.conn, self.sender.id, id.as_str())?.map(|(number, _)| number))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn answer(&self, tx: &mut Tx<'_>, to_request: &MessageId) -> Result<Receipt> {
-        let asked = self.asked(tx, to_request)?;
-        let asker = address_of(tx, asked.asker)?;
-        let asker_agent = agents::find(tx.conn, &asker)?.ok_or_else(|| Refusal::NoAgent(asker.clone()))?;
-        if asker_agent.org != self.sender.org {
-            // No exposure: whoever asked may be answered. But the link must stand, and its rules hold (A44).
-            self.check_link_rules(tx, asker_agent.org, &asker)?;
-        }
-        let receipt = self.keep(
-            tx,
-            &Placed {
-                from_session: asked.session,
-                from_text: &asked.address,
-                to_text: &asked.asker_text,
-                thread: &asked.thread,
-                reply_to: Some(to_request.as_str()),
-                recipient: asked.asker,
-                recipient_person: asker_agent.person,
-                recipient_session: asked.asker_session,
-                reserved: None,
-            },
-        )?;
-        if self.draft.kind == Kind::Reply {
-            messages::close(tx.conn, asked.seq, State::Answered)?;
-            tx.end(asked.delivery, Done::Confirmed)?;
-        }
-        Ok(receipt)
-    }
-
-    /// The open request being answered. One that was asked of somebody else is not there for this sender.
-    fn asked(&self, tx: &Tx<'_>, id: &MessageId) -> Result<Asked> {
-        let found = one(tx.conn, REQUEST, [id.as_str()], |row| {
-            let state: String = row.get(1)?;
-            Ok((
-                state,
-                Asked {
-                    seq: row.get(0)?,
-                    state: State::Open,
-                    thread: row.get(2)?,
-                    asker: row.get(3)?,
-                    asker_session: row.get(4)?,
-                    asker_text: row.get(5)?,
-                    delivery: row.get(6)?,
-                    agent: row.get(7)?,
-                    session: row.get(8)?,
-                    address: row.get(9)?,
-                },
-            ))
-        })?;
-        let Some((state, asked)) = found.filter(|(_, asked)| asked.agent == self.sender.id) else {
-            return Err(Refusal::NoRequest(id.clone()).into());
-        };
-        let asked = Asked { state: stored(&state, "state")?, ..asked };
-        if asked.state != State::Open {
-            return Err(Refusal::RequestClosed { id: id.clone(), state: asked.state.as_str() }.into());
-        }
-        Ok(asked)
-    }
-
-    fn keep(&self, tx: &mut Tx<'_>, placed: &Placed<'_>) -> Result<Receipt> {
+    /// Writes the message and queues its delivery.
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, placed: &Placed<'_>) -> Result<Receipt> {
         let draft = self.draft;
         let ttl = draft.ttl_secs.unwrap_or(TTL_DEFAULT_SECS).min(self.plan.ttl_secs);
-        let expires = tx.now.plus(std::time::Duration::from_secs(ttl));
+        let expires = tx.now.plus(Duration::from_secs(ttl));
         let signed = draft.signature.as_ref().ok().and_then(Option::as_ref);
         let message = messages::insert(
             tx.conn,
@@ -324,10 +167,4 @@ impl Outgoing<'_> {
             signed: signed.is_some(),
         })
     }
-}
-
-fn address_of(tx: &Tx<'_>, agent: i64) -> Result<crate::proto::redsyn::address::AgentAddress> {
-    let address = one(tx.conn, AGENT_BY_ID, [agent], |row| row.get::<_, String>(0))?;
-    let address = address.ok_or_else(|| StoreError::Damaged("a message has no agent".into()))?;
-    stored(&address, "agent address")
 }

@@ -104,8 +104,7 @@ fn taken_by_the_relay(conn: &Connection, arrival: &Arrival, request: &Bridged) -
             arrival.thread,
             session
         ])?;
-        conn.prepare_cached(sql::STAGE_ACCEPTED)?
-            .execute(params![request.local_id, arrival.now.millis()])?;
+        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![request.local_id, arrival.now.millis()])?;
     }
     Ok(())
 }

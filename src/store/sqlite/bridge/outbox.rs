@@ -71,7 +71,9 @@ fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreE
     match of {
         None => Ok(false),
         Some(Some(local_id)) if local_id == departure.message.id.as_str() => Ok(true),
-        Some(_) => Err(StoreError::Other(format!("the id {} is under way for another message", departure.id))),
+        Some(_) => {
+            Err(StoreError::Other(format!("the id {} is under way for another message", departure.id)))
+        }
     }
 }
 
@@ -203,7 +205,11 @@ pub(super) fn due(conn: &Connection, now: Timestamp, limit: usize) -> Result<Vec
                 // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
                 Err((seq, error)) => {
                     tracing::error!(seq, %error, "outbox_entry_unreadable");
-                    conn.prepare_cached(sql::HOLD_UNREADABLE)?.execute(params![seq, error.to_string(), NEVER])?;
+                    conn.prepare_cached(sql::HOLD_UNREADABLE)?.execute(params![
+                        seq,
+                        error.to_string(),
+                        NEVER
+                    ])?;
                 }
             }
         }

@@ -182,3 +182,6 @@ mod plan_tests {
         plans::assert_indexed(local_schema::STEPS, super::sql::ALL);
     }
 }
+
+#[cfg(test)]
+mod tests;

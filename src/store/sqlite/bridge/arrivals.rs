@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::rows::{self, NewBridged, NewEntry};
+use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::{pins, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
@@ -19,14 +19,16 @@ use crate::store::local::NewMessage;
 use crate::store::sqlite::local::insert_message;
 
 pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
+    // Before the pin: what was delivered stays delivered, whatever has become of its signer's keys.
+    if is_seen(conn, &arrival.agent, &arrival.id)? {
+        return Ok(Landed::Seen);
+    }
     if let Some(key) = &arrival.signer
         && pins::state(conn, &arrival.from.agent.person(), key)? == PinState::Other
     {
         return Ok(Landed::Held);
     }
-    if !mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)? {
-        return Ok(Landed::Seen);
-    }
+    mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
     let mut message = arrival.message.clone();
     if arrival.kind.is_answer() && !answer(conn, arrival, &mut message)? {
         return Ok(Landed::Unasked);
@@ -38,14 +40,16 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
         }
     }
     free_local_id(conn, arrival, &mut message)?;
-    insert_message(conn, &message, Some(&arrival.agent))?;
+    if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
+        return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
+    }
     rows::insert_bridged(
         conn,
         &NewBridged {
             agent: &arrival.agent,
             id: &arrival.id,
             local_id: message.id.as_str(),
-            is_inbound: true,
+            direction: Direction::In,
             kind: arrival.kind,
             remote: &arrival.from,
             thread: arrival.thread.as_deref(),
@@ -61,18 +65,18 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
 /// Ties an answer to the request it answers. False when we asked nothing of the kind of this sender.
 fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<bool, StoreError> {
     let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
-    let Some(request) = rows::by_id(conn, &arrival.agent, reply_to)? else { return Ok(false) };
-    let is_ours =
-        !request.is_inbound && request.kind == Kind::Request && request.remote == arrival.from.agent;
+    let request = rows::by_id(conn, &arrival.agent, reply_to, Direction::Out)?;
+    let Some(request) = request else { return Ok(false) };
+    let is_ours = request.kind == Kind::Request && request.remote == arrival.from.agent;
     if !is_ours || request.is_closed {
         return Ok(false);
     }
+    taken_by_the_relay(conn, arrival, &request)?;
     let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
     message.reply_to = Some(parent.clone());
     message.parent_id = Some(parent);
     if arrival.kind == Kind::Reply {
-        conn.prepare_cached(sql::BRIDGED_CLOSE)?
-            .execute(params![arrival.agent.as_str(), request.id.as_str()])?;
+        rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
         let status = if arrival.error { "failed" } else { "done" };
         conn.prepare_cached(sql::STAGE_ANSWERED)?.execute(params![
             request.local_id,
@@ -83,6 +87,28 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     Ok(true)
 }
 
+/// An answer proves that the relay has the request, even if its 201 was lost on the way. Sending it again could only
+/// end in telling that it never arrived.
+fn taken_by_the_relay(conn: &Connection, arrival: &Arrival, request: &Bridged) -> Result<(), StoreError> {
+    let agent = arrival.agent.as_str();
+    let waited =
+        conn.prepare_cached(sql::DELETE_OUTBOX_ID)?.execute(params![request.id.as_str(), agent])? == 1;
+    if waited {
+        let session = match &arrival.from.session {
+            Some(Session::Id(id)) => Some(id.to_string()),
+            Some(Session::New) | None => None,
+        };
+        conn.prepare_cached(sql::BRIDGED_ACCEPTED)?.execute(params![
+            agent,
+            request.id.as_str(),
+            arrival.thread,
+            session
+        ])?;
+        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![request.local_id, arrival.now.millis()])?;
+    }
+    Ok(())
+}
+
 /// Remote senders choose their ids: one that names another message here already gets a local id of its own.
 fn free_local_id(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<(), StoreError> {
     if conn.prepare_cached(sql::LOCAL_ID_TAKEN)?.exists([message.id.as_str()])? {
@@ -90,6 +116,10 @@ fn free_local_id(conn: &Connection, arrival: &Arrival, message: &mut NewMessage)
         message.id = DshId::new(format!("x{}", sha256::hex(unique.as_bytes())));
     }
     Ok(())
+}
+
+pub(super) fn is_seen(conn: &Connection, agent: &AgentName, id: &MessageId) -> Result<bool, StoreError> {
+    Ok(conn.prepare_cached(sql::IS_SEEN)?.exists(params![agent.as_str(), id.as_str()])?)
 }
 
 /// Whether the id is new.

@@ -126,6 +126,10 @@ impl Carrier for BridgeCarrier {
         self.names.contacts().map(|(alias, _)| peer(alias)).collect()
     }
 
+    fn ended(&self) {
+        self.wake.notify_one();
+    }
+
     fn touched<'a>(&'a self, agent: &'a AgentName) -> BoxFuture<'a, ()> {
         Box::pin(self.presence.touched(agent))
     }

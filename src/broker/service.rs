@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::crypto::secret::Secret;
 use crate::domain::acl::Acl;
 use crate::domain::clock::{SharedClock, Timestamp};
-use crate::domain::delivery::{AckRefused, LeaseId};
+use crate::domain::delivery::{AckRefused, LeaseId, Status};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
@@ -38,7 +38,7 @@ pub struct Service {
     pub(super) clock: SharedClock,
     pub(super) store: LocalStore,
     random: SharedRandom,
-    carrier: Arc<dyn Carrier>,
+    pub(super) carrier: Arc<dyn Carrier>,
     acl: Acl,
     lease_seconds: u32,
     max_attempts: u32,
@@ -249,8 +249,10 @@ impl Service {
         match self.store.ack(ack).await.map_err(busy)? {
             Acked::Settled { status, attempts } => {
                 tracing::info!(id = ?brief(id.as_str()), %agent, status = status.as_str(), attempts, "message_acked");
-                if !status.is_final() {
-                    self.wakeups.wake(&agent);
+                match status {
+                    Status::Queued => self.wakeups.wake(&agent),
+                    Status::Failed => self.carrier.ended(),
+                    Status::Leased | Status::Done => {}
                 }
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
             }

@@ -43,6 +43,8 @@ impl Carrier for Pigeon {
         vec![peer(BOB), peer("beta")]
     }
 
+    fn ended(&self) {}
+
     fn touched<'a>(&'a self, agent: &'a AgentName) -> BoxFuture<'a, ()> {
         self.touched.lock().unwrap().push(agent.clone());
         Box::pin(async {})

@@ -15,7 +15,7 @@ use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
 use crate::store::bridge::{Arrival, Content, Held, Landed, PinState, Refusal};
-use crate::store::local::NewMessage;
+use crate::store::local::{EndedMessage, Ending, NewMessage};
 use crate::store::sqlite::local::insert_message;
 
 pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
@@ -51,6 +51,7 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             local_id: message.id.as_str(),
             direction: Direction::In,
             kind: arrival.kind,
+            address: &arrival.address,
             remote: &arrival.from,
             thread: arrival.thread.as_deref(),
             session: arrival.session.as_ref(),
@@ -141,33 +142,94 @@ pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreEr
     if !mark_seen(conn, &refusal.agent, &refusal.id, refusal.now)? || refusal.kind != Kind::Request {
         return Ok(());
     }
-    let digest = sha256::hex(format!("{} {}", refusal.agent.as_str(), refusal.id).as_bytes());
+    let from =
+        AddressedAgent { agent: refusal.address.clone(), session: refusal.session.clone().map(Session::Id) };
+    error_reply(
+        conn,
+        &ErrorReply {
+            agent: &refusal.agent,
+            request: &refusal.id,
+            from: &from,
+            to: &refusal.from,
+            thread: refusal.thread.as_deref(),
+            reply_key: None,
+            text: &refusal.reason,
+            now: refusal.now,
+        },
+    )
+}
+
+/// What the bridge itself says to a sender whose request comes to nothing here.
+struct ErrorReply<'a> {
+    agent: &'a AgentName,
+    request: &'a MessageId,
+    from: &'a AddressedAgent,
+    to: &'a AddressedAgent,
+    thread: Option<&'a str>,
+    reply_key: Option<&'a str>,
+    text: &'a str,
+    now: Timestamp,
+}
+
+/// Puts an error reply into the outbox: one for a request, however often it is asked for.
+fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreError> {
+    let digest = sha256::hex(format!("{} {}", reply.agent.as_str(), reply.request).as_bytes());
     let id: MessageId = format!("refused:{digest}")
         .parse()
         .map_err(|error| rows::damaged("the id of an error reply", error))?;
-    let content = Content { body: Body::text(&*refusal.reason), refs: Vec::new() };
-    let from =
-        AddressedAgent { agent: refusal.address.clone(), session: refusal.session.clone().map(Session::Id) };
+    let content = Content { body: Body::text(reply.text), refs: Vec::new() };
     rows::insert_entry(
         conn,
         &NewEntry {
             id: &id,
             local_id: None,
-            agent: &refusal.agent,
+            agent: reply.agent,
             kind: Kind::Reply,
-            from: &from,
-            remote: &refusal.from,
-            thread: refusal.thread.as_deref(),
-            reply_to: Some(&refusal.id),
-            reply_key: None,
+            from: reply.from,
+            remote: reply.to,
+            thread: reply.thread,
+            reply_to: Some(reply.request),
+            reply_key: reply.reply_key,
             content: &content,
             error: true,
             ttl: None,
-            expires_at: refusal.now.plus(Duration::from_secs(TTL_DEFAULT_SECS)),
-            now: refusal.now,
+            expires_at: reply.now.plus(Duration::from_secs(TTL_DEFAULT_SECS)),
+            now: reply.now,
         },
     )?;
     Ok(())
+}
+
+/// A local agent has let a message fail or expire. Was it a request from beyond the machine that nobody has answered,
+/// its sender is told, in the spec's words.
+pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), StoreError> {
+    let Some(agent) = &message.inbox else { return Ok(()) };
+    let Some(request) = rows::by_local(conn, agent, message.id.as_str())? else { return Ok(()) };
+    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+        return Ok(());
+    }
+    rows::close(conn, agent, &request.id, Direction::In)?;
+    let text = match message.cause {
+        Ending::Failed => format!(
+            "not delivered: {} took it {} times and never confirmed it",
+            request.address, message.attempts
+        ),
+        Ending::Expired => format!("not delivered: it expired before {} took it", request.address),
+    };
+    let session = request.session.map(Session::Id);
+    error_reply(
+        conn,
+        &ErrorReply {
+            agent,
+            request: &request.id,
+            from: &AddressedAgent { agent: request.address, session },
+            to: &AddressedAgent { agent: request.remote, session: request.remote_session.map(Session::Id) },
+            thread: request.thread.as_deref(),
+            reply_key: request.reply_key.as_deref(),
+            text: &text,
+            now: message.at,
+        },
+    )
 }
 
 pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {

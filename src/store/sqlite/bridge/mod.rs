@@ -6,6 +6,8 @@ mod pins;
 mod rows;
 pub(crate) mod sql;
 
+pub(crate) use arrivals::ended;
+
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;

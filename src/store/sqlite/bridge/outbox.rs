@@ -163,6 +163,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             local_id: departure.message.id.as_str(),
             direction: Direction::Out,
             kind: leaving.kind,
+            address: &departure.address,
             remote: &remote,
             thread: leaving.thread.as_deref(),
             session: leaving.session.as_ref(),

@@ -44,6 +44,8 @@ pub(super) struct Bridged {
     pub(super) local_id: String,
     pub(super) is_inbound: bool,
     pub(super) kind: Kind,
+    /// Our agent's.
+    pub(super) address: AgentAddress,
     pub(super) remote: AgentAddress,
     pub(super) thread: Option<String>,
     pub(super) session: Option<SessionId>,
@@ -88,6 +90,7 @@ pub(super) fn by_id(
 struct Columns {
     direction: String,
     kind: String,
+    address: String,
     remote: String,
     thread: Option<String>,
     session: Option<String>,
@@ -101,12 +104,13 @@ impl Columns {
         Ok(Self {
             direction: row.get(1)?,
             kind: row.get(2)?,
-            remote: row.get(3)?,
-            thread: row.get(4)?,
-            session: row.get(5)?,
-            remote_session: row.get(6)?,
-            reply_key: row.get(7)?,
-            is_closed: row.get(8)?,
+            address: row.get(3)?,
+            remote: row.get(4)?,
+            thread: row.get(5)?,
+            session: row.get(6)?,
+            remote_session: row.get(7)?,
+            reply_key: row.get(8)?,
+            is_closed: row.get(9)?,
         })
     }
 
@@ -116,6 +120,7 @@ impl Columns {
             local_id,
             is_inbound: self.direction == Direction::In.as_str(),
             kind: self.kind.parse().map_err(|error| damaged("bridged.kind", error))?,
+            address: self.address.parse().map_err(|error| damaged("bridged.address", error))?,
             remote: self.remote.parse().map_err(|error| damaged("bridged.remote", error))?,
             thread: self.thread,
             session: session(self.session)?,
@@ -152,6 +157,7 @@ pub(super) struct NewBridged<'a> {
     pub(super) local_id: &'a str,
     pub(super) direction: Direction,
     pub(super) kind: Kind,
+    pub(super) address: &'a AgentAddress,
     pub(super) remote: &'a AddressedAgent,
     pub(super) thread: Option<&'a str>,
     /// Our agent's session.
@@ -172,6 +178,7 @@ pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<
         row.local_id,
         row.direction.as_str(),
         row.kind.as_str(),
+        row.address.to_string(),
         row.remote.agent.to_string(),
         row.thread,
         row.session.map(ToString::to_string),

@@ -32,6 +32,7 @@ CREATE TABLE bridged (
   local_id TEXT NOT NULL,
   direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
   kind TEXT NOT NULL,
+  address TEXT NOT NULL,
   remote TEXT NOT NULL,
   thread TEXT,
   session TEXT,

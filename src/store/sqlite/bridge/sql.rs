@@ -23,13 +23,13 @@ pub(crate) const POSTPONE: &str = "UPDATE outbox SET attempts = attempts + 1, ne
 pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2 WHERE seq = ?1";
 pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, expires_at = ?3 WHERE seq = ?1";
 
-pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, remote, thread, \
-     session, remote_session, reply_to, reply_key, keep_until) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
-pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, remote, thread, session, remote_session, \
-     reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
-pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, remote, thread, session, remote_session, \
-     reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
+pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
+     thread, session, remote_session, reply_to, reply_key, keep_until) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, remote, thread, session, \
+     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
+pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
+     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
      WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session DESC LIMIT 1";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod departures;
+mod endings;
 mod model;
 mod outbox;
 mod pins;

@@ -16,6 +16,7 @@ use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, Party};
 use crate::proto::redsyn::address::AddressedAgent;
+use crate::store::StoreError;
 use crate::store::bridge::Departure;
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
@@ -60,12 +61,21 @@ impl BridgeCarrier {
             now: self.clock.now(),
             message,
         };
-        let sent = self.store.depart(departure).await.map_err(|error| {
+        self.keep(departure).await.map_err(|error| {
             tracing::error!(%error, "outbound_not_kept");
             ApiError::busy()
-        })?;
-        self.wake.notify_one();
-        Ok(sent)
+        })
+    }
+
+    /// Detached from the caller: a client that goes away after the commit must not take the bell with it.
+    async fn keep(&self, departure: Departure) -> Result<Sent, StoreError> {
+        let (store, wake) = (self.store.clone(), Arc::clone(&self.wake));
+        let kept = tokio::spawn(async move {
+            let sent = store.depart(departure).await?;
+            wake.notify_one();
+            Ok(sent)
+        });
+        kept.await.map_err(|error| StoreError::Other(error.to_string()))?
     }
 
     fn remote(&self, agent: &AgentName, to: &str) -> Result<AddressedAgent, ApiError> {
@@ -114,6 +124,10 @@ impl Carrier for BridgeCarrier {
         let peer =
             |alias: &String| Peer { agent: Party::new(alias.as_str()), online: false, last_seen: never };
         self.names.contacts().map(|(alias, _)| peer(alias)).collect()
+    }
+
+    fn ended(&self) {
+        self.wake.notify_one();
     }
 
     fn touched<'a>(&'a self, agent: &'a AgentName) -> BoxFuture<'a, ()> {

@@ -1,6 +1,6 @@
 //! This node's own keys: ed25519 to sign, P-256 to be sealed for (mapping §8). Where they are kept is the caller's.
 
-use serde_json::{Value, json};
+use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::crypto::enc_key::{EncPrivateKey, sign_enc_key};
@@ -14,6 +14,13 @@ use crate::proto::redsyn::keys::KeyRegistration;
 pub struct NodeKeys {
     pub signing: SigningKey,
     pub enc: EncPrivateKey,
+}
+
+/// A key file. It borrows from the text, so that the secrets are in one place.
+#[derive(Deserialize)]
+struct File<'a> {
+    ed25519: &'a str,
+    p256: &'a str,
 }
 
 /// Why a key file cannot be used.
@@ -40,15 +47,15 @@ impl NodeKeys {
     /// # Errors
     /// When the text is not what [`NodeKeys::to_text`] writes.
     pub fn parse(text: &str) -> Result<Self, NodeKeysError> {
-        let file: Value = serde_json::from_str(text).map_err(|_| NodeKeysError::Shape)?;
-        let part = |name: &str| file.get(name).and_then(Value::as_str).ok_or(NodeKeysError::Shape);
-        Ok(Self { signing: SigningKey::parse(part("ed25519")?)?, enc: EncPrivateKey::parse(part("p256")?)? })
+        let file: File<'_> = serde_json::from_str(text).map_err(|_| NodeKeysError::Shape)?;
+        Ok(Self { signing: SigningKey::parse(file.ed25519)?, enc: EncPrivateKey::parse(file.p256)? })
     }
 
     /// JSON for a file that only its owner may read.
     pub fn to_text(&self) -> Zeroizing<String> {
-        let file = json!({"ed25519": self.signing.to_text().as_str(), "p256": self.enc.to_text().as_str()});
-        Zeroizing::new(format!("{file}\n"))
+        let (ed25519, p256) = (self.signing.to_text(), self.enc.to_text());
+        // base64url needs no escapes, and a JSON tree would keep copies that nobody wipes.
+        Zeroizing::new(format!("{{\"ed25519\":\"{}\",\"p256\":\"{}\"}}\n", ed25519.as_str(), p256.as_str()))
     }
 
     /// The body of `PUT /nodes/key`.

@@ -1,6 +1,7 @@
 //! The state of the link to the relay, and what brings it up: keys registered, agents announced (mapping §6, §8).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
@@ -36,8 +37,10 @@ pub struct Link {
     clock: SharedClock,
     random: SharedRandom,
     state: watch::Sender<LinkState>,
-    /// One repair at a time: many messages may find out together that the relay has forgotten us.
-    repair: Mutex<()>,
+    /// One introduction at a time: many messages may find out together that the relay has forgotten us.
+    introducing: Mutex<()>,
+    /// How many introductions have succeeded.
+    introductions: AtomicU64,
 }
 
 impl Link {
@@ -49,7 +52,8 @@ impl Link {
         random: SharedRandom,
     ) -> Self {
         let state = watch::Sender::new(LinkState::Starting);
-        Self { client, keys, names, clock, random, state, repair: Mutex::new(()) }
+        let introducing = Mutex::new(());
+        Self { client, keys, names, clock, random, state, introducing, introductions: AtomicU64::new(0) }
     }
 
     pub fn state(&self) -> LinkState {
@@ -85,16 +89,49 @@ impl Link {
     /// Registers the keys and announces every agent. Safe to repeat.
     ///
     /// # Errors
-    /// The first call that did not succeed.
+    /// See [`Link::introduce_since`].
     pub async fn introduce(&self) -> Result<(), CallError> {
-        let _one_at_a_time = self.repair.lock().await;
+        self.introduce_since(self.introductions()).await
+    }
+
+    /// How many introductions have succeeded, to be given to [`Link::introduce_since`] after a call that was
+    /// refused as if we were strangers.
+    pub fn introductions(&self) -> u64 {
+        self.introductions.load(Ordering::Acquire)
+    }
+
+    /// Introduces this node, unless another task has done so since `known`.
+    ///
+    /// # Errors
+    /// When the relay cannot be reached or does not take the key, or refuses every agent. An agent that it refuses
+    /// alone (a limit of the plan, say) does not stop the others.
+    pub async fn introduce_since(&self, known: u64) -> Result<(), CallError> {
+        let _one_at_a_time = self.introducing.lock().await;
+        if self.introductions() != known {
+            return Ok(());
+        }
         self.client.register_key(&self.keys.registration()).await?;
-        for (_, agent) in self.names.agents() {
+        let mut refused = None;
+        let mut announced = 0_usize;
+        for (name, agent) in self.names.agents() {
             let announcement =
                 Announcement { description: agent.description.clone(), policy: agent.policy.clone() };
-            self.client.announce(&agent.address, &announcement).await?;
+            match self.client.announce(&agent.address, &announcement).await {
+                Ok(()) => announced += 1,
+                Err(error) if error.is_worth_retrying() || error.status() == Some(401) => return Err(error),
+                Err(error) => {
+                    tracing::error!(%name, address = %agent.address, %error, "agent_not_announced");
+                    refused = Some(error);
+                }
+            }
         }
-        Ok(())
+        match refused {
+            Some(error) if announced == 0 => Err(error),
+            _ => {
+                self.introductions.fetch_add(1, Ordering::AcqRel);
+                Ok(())
+            }
+        }
     }
 
     /// A call succeeded.

@@ -14,7 +14,7 @@ use crate::proto::dsh::v1::envelope::{Kind as DshKind, MessageType};
 use crate::proto::redsyn::address::SessionId;
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
-use crate::proto::redsyn::ids::{BODY_LIMIT, Kind, MessageId};
+use crate::proto::redsyn::ids::{BODY_LIMIT, Kind, MessageId, TTL_MAX_SECS};
 use crate::store::bridge::{Arrival, Content, OutboxEntry};
 use crate::store::local::NewMessage;
 
@@ -22,6 +22,9 @@ use crate::store::local::NewMessage;
 const EXTRAS_URN: &str = "urn:dsh-agent-relay:envelope:1";
 /// The longest dsh id that is also the REDSYN id.
 const PLAIN_ID_MAX: usize = 128;
+/// The deepest nesting that travels. JSON readers stop at 128 levels; an envelope, a seal, an answer of the relay and
+/// the local message at the other end each add some.
+const DEEPEST: usize = 100;
 /// What sealing adds beside base64: the frame of the sealed JSON and of `enc`, with its keys, nonces and tag.
 const SEAL_FRAME: usize = 640;
 
@@ -51,11 +54,12 @@ impl Options {
         let Some(redsyn) = redsyn else { return Ok(Self::default()) };
         let ttl = match redsyn.get("ttl") {
             None | Some(Value::Null) => None,
-            Some(ttl) => Some(
-                ttl.as_u64()
-                    .filter(|ttl| *ttl > 0)
-                    .ok_or(CannotLeave::Options("ttl is whole seconds above 0"))?,
-            ),
+            Some(ttl) => {
+                let secs = ttl.as_u64().filter(|ttl| *ttl > 0);
+                let secs = secs.ok_or(CannotLeave::Options("ttl is whole seconds above 0"))?;
+                // No plan grants more (spec, «Límites»), and what crossed is remembered for no longer.
+                Some(secs.min(TTL_MAX_SECS))
+            }
         };
         let refs = match redsyn.get("refs") {
             None | Some(Value::Null) => Vec::new(),
@@ -64,6 +68,12 @@ impl Options {
         };
         if redsyn.get("files").is_some_and(|files| !files.is_null()) {
             return Err(CannotLeave::Options("files cannot be sent yet"));
+        }
+        if redsyn.get("encrypt").is_some_and(|encrypt| !encrypt.is_null()) {
+            // To ignore it could send in the open what was meant to be sealed.
+            return Err(CannotLeave::Options(
+                "encrypt cannot be chosen for one message yet; the configuration's holds",
+            ));
         }
         Ok(Self { ttl, refs })
     }
@@ -102,8 +112,14 @@ pub fn local_kind(message: &NewMessage) -> LocalKind {
 pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> Result<Content, CannotLeave> {
     let value = ijson::parse(message.body.as_json().as_bytes())
         .map_err(|error| CannotLeave::NotJson(error.to_string()))?;
-    let body =
-        if local_kind(message) == LocalKind::ReceiptError { receipt_error(&value) } else { outbound(value) };
+    if !is_shallow(&value, DEEPEST) || !options.refs.iter().all(|reference| is_shallow(reference, DEEPEST)) {
+        return Err(CannotLeave::NotJson(format!("it is nested more than {DEEPEST} levels deep")));
+    }
+    let body = match local_kind(message) {
+        LocalKind::ReceiptOk => Body::json(json!({"receipt": "ok"})),
+        LocalKind::ReceiptError => receipt_error(&value),
+        LocalKind::Message | LocalKind::Request | LocalKind::Reply => outbound(value),
+    };
     let mut refs = options.refs.clone();
     if message.ack {
         let extras =
@@ -116,6 +132,15 @@ pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> 
         return Err(CannotLeave::TooLarge(" once it is sealed (about 48 KB in the clear)"));
     }
     Ok(Content { body, refs })
+}
+
+fn is_shallow(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_shallow(item, below)),
+        Value::Object(members) => members.values().all(|item| is_shallow(item, below)),
+        _ => true,
+    }
 }
 
 /// `{"text": s}` and nothing else is text; any other JSON is data.
@@ -326,6 +351,29 @@ mod tests {
     }
 
     #[test]
+    fn what_no_reader_could_take_apart_again_does_not_leave() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(content(&message(&nested(DEEPEST - 1)), &Options::default(), true).is_ok());
+        let refused = content(&message(&nested(DEEPEST)), &Options::default(), true);
+        assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
+        let deep = json!({"url": serde_json::from_str::<Value>(&nested(DEEPEST)).unwrap()});
+        let options = Options { refs: vec![deep], ttl: None };
+        assert!(matches!(content(&message("{}"), &options, true), Err(CannotLeave::NotJson(_))));
+    }
+
+    #[test]
+    fn receipts_travel_in_words_of_their_own() {
+        let receipt = |body: &str| {
+            let mut receipt = message(body);
+            receipt.message_type = MessageType::Ack;
+            content(&receipt, &Options::default(), true).unwrap().body
+        };
+        assert_eq!(receipt(r#"{"status":"ok"}"#), Body::json(json!({"receipt": "ok"})));
+        let error = receipt(r#"{"status":"error","error":"no such file"}"#);
+        assert_eq!(error, Body::text("the agent reported an error: no such file"));
+    }
+
+    #[test]
     fn a_lone_surrogate_cannot_be_signed() {
         let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default(), true);
         assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
@@ -346,6 +394,8 @@ mod tests {
         assert!(Options::parse(Some(&json!({"ttl": 0}))).is_err());
         assert!(Options::parse(Some(&json!({"refs": "x"}))).is_err());
         assert!(Options::parse(Some(&json!({"files": ["x"]}))).is_err());
+        assert!(Options::parse(Some(&json!({"encrypt": "require"}))).is_err());
+        assert_eq!(Options::parse(Some(&json!({"ttl": u64::MAX}))).unwrap().ttl, Some(TTL_MAX_SECS));
         assert_eq!(Options::parse(Some(&json!({"ttl": 60}))).unwrap().ttl, Some(60));
         assert_eq!(Options::parse(None).unwrap(), Options::default());
     }

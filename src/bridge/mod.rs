@@ -4,11 +4,13 @@
 pub mod carrier;
 pub mod events;
 pub mod inbound;
+mod judge;
 pub mod keys;
 pub mod link;
 pub mod mapping;
 pub mod names;
 pub mod outbound;
 pub mod presence;
+mod recipient;
 mod seal;
 pub mod supervisor;

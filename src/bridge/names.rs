@@ -61,9 +61,10 @@ impl Names {
         let (base, session) = to.split_once('#').map_or((to, None), |(base, session)| (base, Some(session)));
         if let Some(address) = self.contacts.get(base) {
             let session: Option<Result<Session, _>> = session.map(str::parse);
-            return match session.transpose() {
-                Ok(session) => Meant::Remote(AddressedAgent { agent: address.clone(), session }),
-                Err(error) => Meant::Malformed(error.to_string()),
+            return match (session.transpose(), self.by_address.get(address)) {
+                (Err(error), _) => Meant::Malformed(error.to_string()),
+                (Ok(_), Some(own)) => Meant::Own(own.clone()),
+                (Ok(session), None) => Meant::Remote(AddressedAgent { agent: address.clone(), session }),
             };
         }
         if !to.contains('/') && !to.starts_with("topic:") {
@@ -92,7 +93,8 @@ mod tests {
 
     fn names() -> Names {
         let yaml = "relay: off\nscope: acme/finance/ana\nagents: {close: {}, shout: {}}\n\
-                    contacts: {bob: globex/erp/bob/billing, bobby: globex/erp/bob/billing}";
+                    contacts: {bob: globex/erp/bob/billing, bobby: globex/erp/bob/billing, \
+                    me: acme/finance/ana/shout}";
         let section = serde_yaml::from_str(yaml).unwrap();
         Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap())
     }
@@ -120,6 +122,7 @@ mod tests {
         assert_eq!(meant("nobody"), Meant::Local);
         assert_eq!(meant("acme/finance/ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
         assert_eq!(meant("ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
+        assert_eq!(meant("me"), Meant::Own(AgentName::parse("shout").unwrap()), "also by an alias");
     }
 
     #[test]

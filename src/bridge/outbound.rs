@@ -1,37 +1,42 @@
 //! The outbound pump: sends what is due in the outbox, one message of a conversation at a time, until the relay
 //! has answered for it (mapping §6).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{Event, Events};
 use super::keys::NodeKeys;
 use super::link::Link;
 use super::names::Names;
+use super::recipient::Recipient;
 use super::{mapping, seal};
 use crate::config::redsyn::Encrypt;
-use crate::crypto::enc_key::EncKey;
 use crate::domain::backoff::full_jitter;
-use crate::domain::clock::SharedClock;
+use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, Session};
+use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
 use crate::store::StoreError;
-use crate::store::bridge::{Accepted, Failure, OutboxEntry, PinState};
+use crate::store::bridge::{Accepted, Failure, OutboxEntry};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// How many messages are on their way at once. Each is a few small calls; more would only queue at the relay.
 const IN_FLIGHT: usize = 32;
 /// How long the pump waits when its own store fails, before it looks again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// The longest time between two looks into the outbox: what was put there without ringing, or expires while it is
+/// held, waits no longer.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long an entry rests whose sending has panicked: at once it would only do so again.
+const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
 /// Everything an outbound message needs.
 #[derive(Debug)]
@@ -51,9 +56,16 @@ pub struct Outbound {
     pub wakeups: Wakeups<AgentName>,
 }
 
+/// The tasks that send, and the entry each has.
+#[derive(Debug, Default)]
+struct Sends {
+    tasks: JoinSet<()>,
+    entries: HashMap<Id, i64>,
+}
+
 /// What a try has come to.
 #[derive(Debug)]
-enum Outcome {
+pub(super) enum Outcome {
     Accepted { receipt: Receipt, sealed: bool },
     Later { why: String, asked: Option<Duration> },
     Hold { why: String },
@@ -67,69 +79,62 @@ impl Outbound {
             () = stop.cancelled() => return,
             () = self.link.up() => {}
         }
-        let mut sends = JoinSet::new();
-        let mut in_flight = HashSet::new();
+        let mut sends = Sends::default();
         loop {
-            if let Err(error) = self.fill(&mut sends, &mut in_flight).await {
-                tracing::error!(%error, "outbox_unreadable");
-                self.clock.sleep(STORE_PAUSE).await;
-            }
+            // One moment for both questions: what became due between two would be seen by neither.
+            let now = self.clock.now();
+            let again = match self.fill(now, &mut sends).await {
+                Ok(again) => again,
+                Err(error) => {
+                    tracing::error!(%error, "outbox_unreadable");
+                    now.plus(STORE_PAUSE)
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = self.wake.notified() => {}
-                () = self.until_next_due() => {}
-                Some(done) = sends.join_next(), if !sends.is_empty() => match done {
-                    Ok(seq) => { in_flight.remove(&seq); }
-                    Err(error) => {
-                        tracing::error!(%error, "outbound_task_failed");
-                        // Which entry it was is lost with the task; looking at all of them again is safe.
-                        in_flight.clear();
-                    }
-                },
+                () = self.clock.sleep_until(again) => {}
+                Some(done) = sends.tasks.join_next_with_id() => self.ended(done, &mut sends).await,
             }
         }
-        sends.shutdown().await;
+        sends.tasks.shutdown().await;
     }
 
-    async fn fill(
-        self: &Arc<Self>,
-        sends: &mut JoinSet<i64>,
-        in_flight: &mut HashSet<i64>,
-    ) -> Result<(), StoreError> {
-        if in_flight.len() >= IN_FLIGHT {
-            return Ok(());
-        }
-        let due = self.store.due(self.clock.now(), IN_FLIGHT * 2).await?;
-        for entry in due {
-            if in_flight.len() >= IN_FLIGHT {
-                break;
-            }
-            if in_flight.insert(entry.seq) {
-                let pump = Arc::clone(self);
-                sends.spawn(async move {
-                    let seq = entry.seq;
-                    pump.send(entry).await;
-                    seq
-                });
+    /// Starts what is due at `now`, and says when to look again.
+    async fn fill(self: &Arc<Self>, now: Timestamp, sends: &mut Sends) -> Result<Timestamp, StoreError> {
+        if sends.entries.len() < IN_FLIGHT {
+            // Those in flight are still in the outbox and may fill half of the answer.
+            for entry in self.store.due(now, IN_FLIGHT * 2).await? {
+                if sends.entries.len() >= IN_FLIGHT {
+                    break;
+                }
+                if sends.entries.values().all(|seq| *seq != entry.seq) {
+                    let (pump, seq) = (Arc::clone(self), entry.seq);
+                    let task = sends.tasks.spawn(async move { pump.send(entry).await });
+                    sends.entries.insert(task.id(), seq);
+                }
             }
         }
-        Ok(())
+        let latest = now.plus(LOOK_AGAIN);
+        Ok(self.store.next_due(now).await?.map_or(latest, |next| next.min(latest)))
     }
 
-    async fn until_next_due(&self) {
-        match self.store.next_due(self.clock.now()).await {
-            Ok(Some(next)) => self.clock.sleep_until(next).await,
-            Ok(None) => std::future::pending().await,
-            Err(error) => {
-                tracing::error!(%error, "outbox_unreadable");
-                self.clock.sleep(STORE_PAUSE).await;
-            }
+    async fn ended(&self, done: Result<(Id, ()), JoinError>, sends: &mut Sends) {
+        let (task, panic) = match done {
+            Ok((task, ())) => (task, None),
+            Err(error) => (error.id(), Some(error)),
+        };
+        let Some(seq) = sends.entries.remove(&task) else { return };
+        let Some(error) = panic else { return };
+        tracing::error!(seq, %error, "outbound_task_failed");
+        if let Err(error) = self.store.postpone(seq, self.clock.now().plus(PANIC_PAUSE)).await {
+            tracing::error!(seq, %error, "outbound_not_settled");
         }
     }
 
     async fn send(&self, entry: OutboxEntry) {
         let outcome = if entry.expires_at <= self.clock.now() {
-            Outcome::Failed { code: "expired", why: "it expired before the relay could be reached".into() }
+            Outcome::Failed { code: "expired", why: "it expired before the relay took it".into() }
         } else {
             self.attempt(&entry).await
         };
@@ -162,7 +167,8 @@ impl Outbound {
             }
             Outcome::Later { why, asked } => {
                 let pause = full_jitter(entry.attempts.saturating_add(1), asked, &*self.random);
-                self.store.postpone(entry.seq, now.plus(pause)).await?;
+                // Its sender hears of the expiry when it comes, however long the relay wants to be left alone.
+                self.store.postpone(entry.seq, now.plus(pause).min(entry.expires_at)).await?;
                 self.events.emit(Event::Postponed { id, kind, why });
             }
             Outcome::Hold { why } => {
@@ -180,47 +186,40 @@ impl Outbound {
         Ok(())
     }
 
-    async fn attempt(&self, entry: &OutboxEntry) -> Outcome {
-        let recipient = match self.recipient_key(entry).await {
-            Ok(recipient) => recipient,
-            Err(outcome) => return outcome,
-        };
-        match self.post(entry, recipient.as_ref()).await {
-            Err(CallError::Refused(refusal)) if matches!(refusal.status(), 401 | 404) => {
-                self.after_repair(entry, recipient.as_ref(), refusal).await
-            }
-            result => self.outcome(result, recipient.is_some()),
-        }
-    }
-
     /// A 401 may mean that the relay has lost our key, a 404 that it has lost our agents: introduce ourselves
-    /// again, once, and send again.
-    async fn after_repair(
-        &self,
-        entry: &OutboxEntry,
-        recipient: Option<&EncKey>,
-        refusal: Refusal,
-    ) -> Outcome {
-        if let Err(error) = self.link.introduce().await {
+    /// again, once, and try again.
+    async fn attempt(&self, entry: &OutboxEntry) -> Outcome {
+        let introductions = self.link.introductions();
+        let refusal = match self.once(entry).await {
+            Ok(outcome) => return outcome,
+            Err(CallError::Refused(refusal)) if matches!(refusal.status(), 401 | 404) => refusal,
+            Err(error) => return self.not_sent(error),
+        };
+        if let Err(error) = self.link.introduce_since(introductions).await {
             self.link.lost(&error);
             // The node itself is not welcome: that says nothing about the message.
             return Outcome::Later { why: error.to_string(), asked: error.retry_after() };
         }
         tracing::info!(id = %entry.id, status = refusal.status(), "introduced_again");
-        self.outcome(self.post(entry, recipient).await, recipient.is_some())
+        self.once(entry).await.unwrap_or_else(|error| self.not_sent(error))
     }
 
-    async fn post(&self, entry: &OutboxEntry, recipient: Option<&EncKey>) -> Result<Receipt, CallError> {
+    /// One try, from the recipient's key to the relay's answer.
+    async fn once(&self, entry: &OutboxEntry) -> Result<Outcome, CallError> {
+        let recipient = match self.recipient(entry).await? {
+            Recipient::Key(key) => Some(key),
+            Recipient::Open => None,
+            Recipient::Nobody(outcome) => return Ok(outcome),
+        };
         let relay_now = self.client.relay_now();
-        let envelope = seal::envelope(entry, recipient, &self.keys, relay_now, &*self.random)
-            .map_err(CallError::Malformed)?;
-        self.client.send(&envelope).await
-    }
-
-    fn outcome(&self, result: Result<Receipt, CallError>, sealed: bool) -> Outcome {
-        match result {
-            Ok(receipt) => Outcome::Accepted { receipt, sealed },
-            Err(error) => self.not_sent(error),
+        let now = self.clock.now();
+        match seal::envelope(entry, recipient.as_ref(), &self.keys, now, relay_now, &*self.random) {
+            Ok(envelope) => {
+                let receipt = self.client.send(&envelope).await?;
+                Ok(Outcome::Accepted { receipt, sealed: recipient.is_some() })
+            }
+            // What cannot be written now never can.
+            Err(why) => Ok(Outcome::Failed { code: "bad_request", why }),
         }
     }
 
@@ -236,60 +235,9 @@ impl Outbound {
             other => Outcome::Later { why: other.to_string(), asked: None },
         }
     }
-
-    /// The key to seal for; `None` when the message goes in the open.
-    async fn recipient_key(&self, entry: &OutboxEntry) -> Result<Option<EncKey>, Outcome> {
-        if let Some(reply_key) = &entry.reply_key {
-            // It came inside the sealed and signed request: nobody but its sender can have put it there.
-            return reply_key.parse().map(Some).map_err(|error| Outcome::Failed {
-                code: "bad_key",
-                why: format!("the request's reply_key is no key: {error}"),
-            });
-        }
-        if self.encrypt == Encrypt::Never {
-            return Ok(None);
-        }
-        let address = &entry.remote.agent;
-        let answer = self.client.agent_key(address).await.map_err(|error| self.not_sent(error))?;
-        let later = |error: StoreError| Outcome::Later { why: error.to_string(), asked: None };
-        let Some(answer) = answer else {
-            if self.encrypt == Encrypt::Require {
-                let why = format!("{address} has no key to seal for, and redsyn.encrypt is `require`");
-                return Err(Outcome::Failed { code: "no_key", why });
-            }
-            if !entry.error && self.store.was_sealed(address.clone()).await.map_err(later)? {
-                let why =
-                    format!("{address} had a key and has none now: plain text waits for a person's consent");
-                return Err(Outcome::Hold { why });
-            }
-            return Ok(None);
-        };
-        let person = address.person();
-        let keys = answer.check().map_err(|error| Outcome::Hold {
-            why: format!("the relay's key for {address} does not hold: {error}"),
-        })?;
-        let pin = self
-            .store
-            .pin_recipient(address.clone(), keys.signing_key, self.clock.now())
-            .await
-            .map_err(later)?;
-        match pin {
-            PinState::Other => {
-                let fingerprint = keys.signing_key.fingerprint();
-                Err(Outcome::Hold {
-                    why: format!("{person} has another key than the pinned one: {fingerprint}"),
-                })
-            }
-            PinState::First => {
-                tracing::info!(%person, fingerprint = keys.signing_key.fingerprint(), "pin_first_use");
-                Ok(Some(keys.enc_key))
-            }
-            PinState::Known { .. } => Ok(Some(keys.enc_key)),
-        }
-    }
 }
 
-fn session(receipt: &Receipt) -> Option<crate::proto::redsyn::address::SessionId> {
+fn session(receipt: &Receipt) -> Option<SessionId> {
     let to: AddressedAgent = receipt.to.as_deref()?.parse().ok()?;
     match to.session? {
         Session::Id(id) => Some(id),

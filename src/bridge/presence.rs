@@ -54,17 +54,18 @@ impl Presence {
     /// mailbox, or after a second; otherwise at once.
     pub async fn touched(&self, agent: &AgentName) {
         let Some(state) = self.agents.get(agent) else { return };
-        let now = self.clock.now();
-        let was_alive = {
-            let Ok(mut last) = state.last.lock() else { return };
-            last.replace(now).is_some_and(|last| now.since(last) < ALIVE_FOR)
-        };
-        if was_alive || state.hold {
-            return;
-        }
         let mut looked = state.looked.subscribe();
-        state.awakened.send_modify(|count| *count += 1);
-        let awakening = *state.awakened.borrow();
+        let awakening = {
+            // Under the lock that `is_alive` takes: whoever sees the agent alive sees this awakening, too.
+            let Ok(mut last) = state.last.lock() else { return };
+            let now = self.clock.now();
+            let was_alive = last.replace(now).is_some_and(|last| now.since(last) < ALIVE_FOR);
+            if was_alive || state.hold {
+                return;
+            }
+            state.awakened.send_modify(|count| *count += 1);
+            *state.awakened.borrow()
+        };
         tokio::select! {
             _ = looked.wait_for(|count| *count >= awakening) => {}
             () = self.clock.sleep(FIRST_LOOK) => {}
@@ -74,7 +75,7 @@ impl Presence {
     /// Whether mail is taken for `agent` now.
     pub fn is_alive(&self, agent: &AgentName) -> bool {
         self.agents.get(agent).is_some_and(|state| {
-            let last = state.last.lock().ok().and_then(|last| *last);
+            let Ok(last) = state.last.lock() else { return state.hold };
             state.hold || last.is_some_and(|last| self.clock.now().since(last) < ALIVE_FOR)
         })
     }

@@ -23,6 +23,7 @@ pub(super) fn envelope(
     entry: &OutboxEntry,
     recipient: Option<&EncKey>,
     keys: &NodeKeys,
+    now: Timestamp,
     relay_now: Timestamp,
     random: &dyn Random,
 ) -> Result<Map<String, Value>, String> {
@@ -41,8 +42,10 @@ pub(super) fn envelope(
         envelope.insert("reply_to".into(), json!(reply_to));
     }
     envelope.insert("ts".into(), json!(relay_now.secs()));
-    if let Some(ttl) = entry.ttl {
-        envelope.insert("ttl".into(), json!(ttl));
+    if entry.ttl.is_some() {
+        // What is left of the time that the sender gave: some of it may have passed in the outbox.
+        let left = entry.expires_at.since(now).as_millis().div_ceil(1000).max(1);
+        envelope.insert("ttl".into(), json!(u64::try_from(left).unwrap_or(u64::MAX)));
     }
     let (body, refs) = match recipient {
         Some(recipient) => (sealed_body(entry, recipient, keys, random)?, Vec::new()),

@@ -31,6 +31,9 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     /// The remote agents that `GET /peers` lists beside the local ones.
     fn peers(&self) -> Vec<Peer>;
 
+    /// Messages have failed or expired here: what their remote senders are told is kept and can be carried.
+    fn ended(&self);
+
     /// `agent` has just registered, pulled or polled. Resolves at once, or, when this call brought the agent to
     /// life, after one look into its remote mailbox (at most a second).
     fn touched<'a>(&'a self, agent: &'a AgentName) -> BoxFuture<'a, ()>;
@@ -52,6 +55,8 @@ impl Carrier for NoCarrier {
     fn peers(&self) -> Vec<Peer> {
         Vec::new()
     }
+
+    fn ended(&self) {}
 
     fn touched<'a>(&'a self, _agent: &'a AgentName) -> BoxFuture<'a, ()> {
         Box::pin(async {})

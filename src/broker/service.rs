@@ -3,11 +3,14 @@
 //! Every change is one call of the store or of the carrier, each of them one transaction. A client that disconnects
 //! drops the future of its request; work that was handed over goes on, work that was not has never begun.
 
+mod receipt;
+#[cfg(test)]
+mod tests;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
@@ -17,16 +20,14 @@ use crate::config::Config;
 use crate::crypto::secret::Secret;
 use crate::domain::acl::Acl;
 use crate::domain::clock::{SharedClock, Timestamp};
-use crate::domain::delivery::{AckRefused, LeaseId};
+use crate::domain::delivery::{AckRefused, LeaseId, Status};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
-use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, DshId, Party, collate};
-use crate::proto::dsh::v1::envelope::MessageType;
+use crate::proto::dsh::names::{AgentName, DshId, Party, brief, collate};
 use crate::proto::dsh::v1::{self, answer, request};
 use crate::store::StoreError;
-use crate::store::local::{self, Acked, Head, NewMessage, StoredMessage};
+use crate::store::local::{self, Acked, NewMessage, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
 
 const IMPLEMENTATION: &str = concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION"));
@@ -37,7 +38,7 @@ pub struct Service {
     pub(super) clock: SharedClock,
     pub(super) store: LocalStore,
     random: SharedRandom,
-    carrier: Arc<dyn Carrier>,
+    pub(super) carrier: Arc<dyn Carrier>,
     acl: Acl,
     lease_seconds: u32,
     max_attempts: u32,
@@ -159,7 +160,7 @@ impl Service {
                 return Err(ApiError::new(Code::NoSuchAgent, text));
             }
         };
-        tracing::info!(id = ?id.as_str(), %from, to = ?to, kind, duplicate = sent.duplicate, "message_accepted");
+        tracing::info!(id = ?brief(id.as_str()), %from, to = ?brief(&to), kind, duplicate = sent.duplicate, "message_accepted");
         Ok(answer::Accepted { accepted: true, id: sent.id, duplicate: sent.duplicate })
     }
 
@@ -223,7 +224,7 @@ impl Service {
         let pull = local::Pull { agent: agent.clone(), limit: request.limit, now, until };
         let leased = self.store.pull(pull, self.random.clone()).await.map_err(busy)?;
         for message in &leased {
-            tracing::info!(id = ?message.message.id.as_str(), %agent, "message_leased");
+            tracing::info!(id = ?brief(message.message.id.as_str()), %agent, "message_leased");
         }
         Ok(leased)
     }
@@ -247,9 +248,11 @@ impl Service {
         };
         match self.store.ack(ack).await.map_err(busy)? {
             Acked::Settled { status, attempts } => {
-                tracing::info!(id = ?id.as_str(), %agent, status = status.as_str(), attempts, "message_acked");
-                if !status.is_final() {
-                    self.wakeups.wake(&agent);
+                tracing::info!(id = ?brief(id.as_str()), %agent, status = status.as_str(), attempts, "message_acked");
+                match status {
+                    Status::Queued => self.wakeups.wake(&agent),
+                    Status::Failed => self.carrier.ended(),
+                    Status::Leased | Status::Done => {}
                 }
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
             }
@@ -288,67 +291,6 @@ impl Service {
         let request::Query { limit, kind, status, from, to } = request;
         let query = local::Query { agent, limit, kind, status, from, to };
         Ok(view::envelopes(self.store.query(query).await.map_err(busy)?).into())
-    }
-
-    /// A receipt for the sender of a message. The reference knows ids of hexadecimal digits only here; for messages
-    /// from beyond the machine any id will do. `no_route` is the answer for the rest.
-    ///
-    /// # Errors
-    /// `not_found`, `no_such_message`, `forbidden`, `bad_request`, or what the carrier refuses.
-    pub async fn receipt(
-        &self,
-        agent: AgentName,
-        (id, hexadecimal): (DshId, bool),
-        body: &str,
-        no_route: ApiError,
-    ) -> Result<answer::ReceiptAccepted, ApiError> {
-        let head = self.store.lookup(id.clone()).await.map_err(busy)?;
-        let remote = head.as_ref().is_some_and(|head| self.is_remote(&agent, head));
-        if !hexadecimal && !remote {
-            return Err(no_route);
-        }
-        let head = head.ok_or_else(ApiError::no_such_message)?;
-        if head.inbox.as_ref() != Some(&agent) {
-            return Err(not_recipient());
-        }
-        let receipt = self.receipt_message(&agent, &head, &id, &request::Receipt::parse(body)?);
-        let sent = match head.from.agent() {
-            _ if remote => self.carrier.send(receipt).await?,
-            Some(sender) => {
-                let sent = self.store.receipt(receipt, sender.clone()).await.map_err(busy)?;
-                self.wakeups.wake(&sender);
-                sent
-            }
-            // Sent by somebody whom no carrier reaches any more.
-            None => return Err(ApiError::no_such_agent()),
-        };
-        tracing::info!(id = ?sent.id.as_str(), of = ?id.as_str(), %agent, "receipt_accepted");
-        Ok(answer::ReceiptAccepted { accepted: true, id: sent.id })
-    }
-
-    fn is_remote(&self, agent: &AgentName, head: &Head) -> bool {
-        !head.sender_is_registered && self.carrier.route(agent, head.from.as_str()) == Route::Away
-    }
-
-    fn receipt_message(
-        &self,
-        agent: &AgentName,
-        head: &Head,
-        id: &DshId,
-        receipt: &request::Receipt,
-    ) -> NewMessage {
-        let body = match receipt {
-            request::Receipt::Ok => json!({ "status": "ok" }),
-            request::Receipt::Error(error) => json!({ "status": "error", "error": error }),
-        };
-        let blank =
-            NewMessage::new(DshId::new(self.random.uuid()), agent, head.from.clone(), self.clock.now());
-        NewMessage {
-            message_type: MessageType::Ack,
-            body: JsonText::from(&body),
-            reply_to: Some(JsonText::from(&json!(id))),
-            ..blank
-        }
     }
 
     /// The moment before which messages are too old to keep.

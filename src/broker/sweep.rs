@@ -18,6 +18,9 @@ pub(super) async fn once(service: &Service) -> Result<(), StoreError> {
         if swept.requeued > 0 {
             service.wakeups.wake_all();
         }
+        if swept.expired > 0 {
+            service.carrier.ended();
+        }
         if !swept.more {
             return Ok(());
         }

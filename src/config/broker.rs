@@ -15,6 +15,7 @@ const KEYS: &[&str] = &[
     "host",
     "port",
     "secret",
+    "secretFile",
     "dataDir",
     "persist",
     "storage",
@@ -40,12 +41,19 @@ pub enum Storage {
     Jsonl,
 }
 
+/// Where the secret shared by the agents comes from.
+#[derive(Clone, Debug)]
+pub enum BrokerSecret {
+    Value(Secret),
+    /// A file that only its owner may read; made at the first start.
+    File(PathBuf),
+}
+
 #[derive(Clone, Debug)]
 pub struct Broker {
     pub host: String,
     pub port: u16,
-    /// `None`: the runtime takes the one in the data directory, or makes it.
-    pub secret: Option<Secret>,
+    pub secret: BrokerSecret,
     pub data_dir: PathBuf,
     pub storage: Storage,
     pub message_ttl: Duration,
@@ -67,6 +75,7 @@ struct Written {
 struct Texts {
     host: Option<String>,
     secret: Option<String>,
+    secret_file: Option<String>,
     data_dir: Option<String>,
     storage: Option<String>,
 }
@@ -82,7 +91,7 @@ impl Broker {
             ));
         }
         section.warn_of_unknown(document, KEYS);
-        for key in ["host", "dataDir", "storage"] {
+        for key in ["host", "secretFile", "dataDir", "storage"] {
             section.check_text(document, key)?;
         }
         section.check_secret(document, "secret")?;
@@ -100,10 +109,22 @@ impl Broker {
             _ => return Err(section.error(document, "storage", "must be sqlite or jsonl")),
         };
         let folder = document.file().parent().map(PathBuf::from).unwrap_or_default();
+        let secret = match (texts.secret, texts.secret_file) {
+            (Some(secret), None) => BrokerSecret::Value(Secret::new(secret.trim_end_matches(['\r', '\n']))),
+            (None, Some(file)) => BrokerSecret::File(folder.join(file)),
+            (Some(_), Some(_)) => {
+                let problem = "is a value or a file (broker.secretFile), not both";
+                return Err(section.error(document, "secret", problem));
+            }
+            (None, None) => {
+                let problem = "is missing: give a secret, or broker.secretFile to have one made";
+                return Err(section.error(document, "secret", problem));
+            }
+        };
         Ok(Self {
             host: texts.host.unwrap_or_else(|| "127.0.0.1".into()),
             port: u16::try_from(port).unwrap_or(u16::MAX),
-            secret: texts.secret.map(|secret| Secret::new(secret.trim_end_matches(['\r', '\n']))),
+            secret,
             data_dir: folder.join(texts.data_dir.unwrap_or_else(|| "data".into())),
             storage: if persist { storage } else { Storage::Memory },
             message_ttl: Duration::from_secs(u64::from(days) * 86_400),

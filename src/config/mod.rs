@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use agents::{Agent, Agents, Key};
-pub use broker::{Broker, Storage};
+pub use broker::{Broker, BrokerSecret, Storage};
 pub use security::Security;
 
 use fields::KeyError;

@@ -120,29 +120,31 @@ impl RedsynConfig {
     /// The first key that is unknown or has a value outside its range.
     pub fn parse(section: &Value, base: &Path) -> Result<Self, KeyError> {
         let mut fields = Fields::of(section, "redsyn")?;
+        let (relay, listen) = (fields.text("relay")?, fields.text("listen")?);
         let insecure = fields.flag("insecure")?.unwrap_or(false);
-        let listen = fields.text("listen")?;
-        let relay = relay_mode(fields.text("relay")?.as_deref(), listen, insecure)?;
-        let scope = fields.text("scope")?.map(|text| parse_scope(&text)).transpose()?;
-        let agents = parse_agents(fields.section("agents")?, scope.as_ref())?;
+        let (token, token_file) = (fields.text("token")?, fields.text("tokenFile")?);
+        let (version, scope) = (fields.text("version")?, fields.text("scope")?);
+        let encrypt = fields.choice(
+            "encrypt",
+            &[("prefer", Encrypt::Prefer), ("require", Encrypt::Require), ("never", Encrypt::Never)],
+        )?;
+        let receipts =
+            fields.choice("receipts", &[("none", Receipts::None), ("progress", Receipts::Progress)])?;
+        let (agents, contacts) = (fields.section("agents")?, fields.section("contacts")?);
+        // Before what the keys say: a misspelt `scope` is the reason why an agent has no address.
+        fields.finish()?;
+        let scope = scope.map(|text| parse_scope(&text)).transpose()?;
+        let agents = parse_agents(agents, scope.as_ref())?;
         let config = Self {
-            relay,
-            token: token_source(fields.text("token")?, fields.text("tokenFile")?, base)?,
-            version: fields.text("version")?.unwrap_or_else(|| VERSION.to_owned()),
-            encrypt: fields
-                .choice(
-                    "encrypt",
-                    &[("prefer", Encrypt::Prefer), ("require", Encrypt::Require), ("never", Encrypt::Never)],
-                )?
-                .unwrap_or(Encrypt::Prefer),
-            receipts: fields
-                .choice("receipts", &[("none", Receipts::None), ("progress", Receipts::Progress)])?
-                .unwrap_or(Receipts::None),
-            contacts: parse_contacts(fields.section("contacts")?, &agents)?,
+            relay: relay_mode(relay.as_deref(), listen, insecure)?,
+            token: token_source(token, token_file, base)?,
+            version: version.map_or_else(|| Ok(VERSION.to_owned()), date)?,
+            encrypt: encrypt.unwrap_or(Encrypt::Prefer),
+            receipts: receipts.unwrap_or(Receipts::None),
+            contacts: parse_contacts(contacts, &agents)?,
             scope,
             agents,
         };
-        fields.finish()?;
         if matches!(config.relay, RelayMode::Embedded { .. }) && config.scope.is_none() {
             return Err(KeyError::new(
                 "redsyn.scope",
@@ -156,7 +158,13 @@ impl RedsynConfig {
 fn relay_mode(text: Option<&str>, listen: Option<String>, insecure: bool) -> Result<RelayMode, KeyError> {
     let mode = match text {
         None | Some("embedded") => {
-            return Ok(RelayMode::Embedded { listen: listen.unwrap_or_else(|| EMBEDDED_LISTEN.to_owned()) });
+            let listen = listen.unwrap_or_else(|| EMBEDDED_LISTEN.to_owned());
+            let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none() {
+                let why = format!("{listen:?} is not host:port, e.g. {EMBEDDED_LISTEN}");
+                return Err(KeyError::new("redsyn.listen", why));
+            }
+            return Ok(RelayMode::Embedded { listen });
         }
         Some("off") => RelayMode::Off,
         Some(text) => RelayMode::Remote(relay_url(text, insecure)?),
@@ -178,6 +186,13 @@ fn relay_url(text: &str, insecure: bool) -> Result<Url, KeyError> {
         Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
         None => return Err(wrong("the URL names no host")),
     };
+    if !url.username().is_empty() || url.password().is_some() {
+        // Not repeated here: addresses are logged, passwords must not be.
+        return Err(KeyError::new("redsyn.relay", "the URL has a name or password in it: use `token`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("paths are added to the URL, so it cannot end in ?… or #…"));
+    }
     match url.scheme() {
         "https" => Ok(url),
         "http" if loopback || insecure => Ok(url),
@@ -194,9 +209,23 @@ fn token_source(value: Option<String>, file: Option<String>, base: &Path) -> Res
             Err(KeyError::new("redsyn.token", "a token is a value or a file (`tokenFile`), not both"))
         }
         (Some(value), None) if value.trim().is_empty() => Err(KeyError::new("redsyn.token", "is blank")),
+        (Some(value), None) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(KeyError::new("redsyn.token", "has blanks or characters that no header can carry"))
+        }
+        (None, Some(file)) if file.trim().is_empty() => Err(KeyError::new("redsyn.tokenFile", "is blank")),
         (Some(value), None) => Ok(TokenSource::Value(Secret::new(value))),
         (None, Some(file)) => Ok(TokenSource::File(base.join(file))),
         (None, None) => Ok(TokenSource::Default),
+    }
+}
+
+/// An API date, as it goes into the header of every call.
+fn date(text: String) -> Result<String, KeyError> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let digits = |part: &str, len: usize| part.len() == len && part.bytes().all(|byte| byte.is_ascii_digit());
+    match parts.as_slice() {
+        [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2) => Ok(text),
+        _ => Err(KeyError::new("redsyn.version", format!("{text:?} is no API date, e.g. {VERSION}"))),
     }
 }
 
@@ -237,7 +266,22 @@ fn parse_agent(
     scope: Option<&Scope>,
 ) -> Result<MappedAgent, KeyError> {
     let mut fields = Fields::of(value, path)?;
-    let address = match (fields.text("address")?, scope) {
+    let address = fields.text("address")?;
+    let allow: Vec<Allow> = fields.parsed_list("allow")?;
+    let full_trust = fields.choice("trust", &[("none", false), ("full", true)])?.unwrap_or(false);
+    let accept = fields.choice(
+        "accept",
+        &[("any", Accept::Any), ("signed", Accept::Signed), ("encrypted", Accept::Encrypted)],
+    )?;
+    let topic_texts = fields.list("topics")?;
+    let description = fields.text("description")?.unwrap_or_default();
+    let hold = fields.flag("hold")?.unwrap_or(false);
+    let mut grant = Fields::of(&fields.take("grant").unwrap_or(Value::Null), &format!("{path}.grant"))?;
+    fields.finish()?;
+    let grants =
+        Grant { continues: patterns(&mut grant, "continue")?, write: patterns(&mut grant, "write")? };
+    grant.finish()?;
+    let address = match (address, scope) {
         (Some(text), _) => text.parse().map_err(|_| {
             KeyError::new(format!("{path}.address"), format!("{text:?} is not org/team/user/agent"))
         })?,
@@ -249,20 +293,16 @@ fn parse_agent(
         })?),
         (None, None) => return Err(KeyError::new(path, "needs `redsyn.scope` or an `address` of its own")),
     };
-    let allow: Vec<Allow> = fields.parsed_list("allow")?;
-    let full_trust = fields.choice("trust", &[("none", false), ("full", true)])?.unwrap_or(false);
     if full_trust && allow.is_empty() {
         return Err(KeyError::new(format!("{path}.trust"), "full trust needs `allow`: who may use it"));
     }
-    let accept = fields
-        .choice(
-            "accept",
-            &[("any", Accept::Any), ("signed", Accept::Signed), ("encrypted", Accept::Encrypted)],
-        )?
-        .unwrap_or(if full_trust { Accept::Signed } else { Accept::Any });
-    let topics = topics(fields.list("topics")?, path, &address)?;
-    let mut grant = Fields::of(&fields.take("grant").unwrap_or(Value::Null), &format!("{path}.grant"))?;
-    let agent = MappedAgent {
+    if full_trust && accept == Some(Accept::Any) {
+        let why = "full trust takes signed requests only: `signed` or `encrypted`";
+        return Err(KeyError::new(format!("{path}.accept"), why));
+    }
+    let accept = accept.unwrap_or(if full_trust { Accept::Signed } else { Accept::Any });
+    Ok(MappedAgent {
+        topics: topics(topic_texts, path, &address)?,
         policy: Policy {
             allow,
             full_trust,
@@ -270,15 +310,11 @@ fn parse_agent(
             encrypted_only: accept == Accept::Encrypted,
         },
         address,
-        description: fields.text("description")?.unwrap_or_default(),
+        description,
         accept,
-        topics,
-        hold: fields.flag("hold")?.unwrap_or(false),
-        grant: Grant { continues: patterns(&mut grant, "continue")?, write: patterns(&mut grant, "write")? },
-    };
-    grant.finish()?;
-    fields.finish()?;
-    Ok(agent)
+        hold,
+        grant: grants,
+    })
 }
 
 fn topics(texts: Vec<String>, path: &str, address: &AgentAddress) -> Result<Vec<TopicAddress>, KeyError> {
@@ -338,3 +374,7 @@ fn agent_name(text: &str, path: &str) -> Result<AgentName, KeyError> {
     AgentName::parse(text)
         .ok_or_else(|| KeyError::new(path, "is no agent name: 1 to 64 letters, digits, `_`, `.`, `-`"))
 }
+
+#[cfg(test)]
+#[path = "redsyn_tests.rs"]
+mod tests;

@@ -11,7 +11,10 @@ fn problem(text: &str) -> String {
 }
 
 fn secret(text: &str) -> String {
-    parse(text).unwrap().broker.secret.unwrap().expose().to_owned()
+    match parse(text).unwrap().broker.secret {
+        BrokerSecret::Value(secret) => secret.expose().to_owned(),
+        BrokerSecret::File(file) => panic!("a file: {file:?}"),
+    }
 }
 
 #[test]
@@ -49,7 +52,7 @@ fn a_secret_is_the_text_that_is_written() {
 }
 
 #[test]
-fn a_blank_secret_is_refused_and_a_missing_one_is_not() {
+fn a_blank_or_missing_secret_is_refused() {
     for blank in ["", "\"\"", "'  '", "~", "null"] {
         let text = format!("broker:\n  secret: {blank}\n");
         assert_eq!(
@@ -59,7 +62,12 @@ fn a_blank_secret_is_refused_and_a_missing_one_is_not() {
         let text = format!("broker:\n  secret: s\nagents:\n  a:\n    secret: {blank}\n");
         assert!(problem(&text).starts_with("/etc/relay/config.yaml:5: agents.a.secret must not be blank"));
     }
-    assert!(parse("").unwrap().broker.secret.is_none());
+    for missing in ["", "broker:\n", "broker:\n  port: 1\n"] {
+        assert!(problem(missing).contains("broker.secret is missing"), "{missing}");
+    }
+    assert!(problem("broker:\n  secret: s\n  secretFile: f\n").contains("not both"));
+    let file = parse("broker:\n  secretFile: ./data/broker.secret\n").unwrap().broker.secret;
+    assert!(matches!(file, BrokerSecret::File(file) if file == Path::new("/etc/relay/data/broker.secret")));
     assert!(problem("broker:\n  secret: CHANGE_ME_RUN_SETUP_INIT\n").contains("placeholder"));
 }
 
@@ -124,7 +132,7 @@ fn what_is_wrong_with_an_agent_is_told() {
         ("a: {keys: {k: {secret: s, not_after: 0}}}", "agents.a.keys.k.not_after must be a time"),
         ("a: {secret: s}\n  b: {allowed_targets: [a]}", "agents.b needs a secret or keys"),
     ] {
-        let problem = problem(&format!("agents:\n  {entry}\n"));
+        let problem = problem(&format!("broker:\n  secret: s\nagents:\n  {entry}\n"));
         assert!(problem.contains(told), "{entry}: {problem}");
     }
 }
@@ -178,7 +186,9 @@ fn errors_of_the_bridges_section_name_line_and_key() {
 
 #[test]
 fn a_token_of_digits_is_the_digits_that_are_written() {
-    let config = parse("redsyn:\n  relay: https://relay.example/redsyn/v1\n  token: 0012\n").unwrap();
+    let config =
+        parse("broker:\n  secret: s\nredsyn:\n  relay: https://relay.example/redsyn/v1\n  token: 0012\n")
+            .unwrap();
     let super::redsyn::TokenSource::Value(token) = config.redsyn.unwrap().token else { panic!("no value") };
     assert_eq!(token.expose(), "0012");
 }

@@ -6,15 +6,17 @@ use super::random::Random;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
+/// The longest wish that is granted: a relay that asks for a year has made a mistake, and nobody would find out.
+const LONGEST_ASKED: Duration = Duration::from_secs(60 * 60);
 
 /// A random time between nothing and the cap of the `attempt`-th failure (1 s, 2 s, 4 s … 60 s); never less than
-/// what the other side asked for.
+/// what the other side asked for, up to an hour.
 pub fn full_jitter(attempt: u32, asked: Option<Duration>, random: &dyn Random) -> Duration {
     let cap =
         FIRST.saturating_mul(1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX)).min(LONGEST);
     let millis = u64::try_from(cap.as_millis()).unwrap_or(u64::MAX);
     let jittered = Duration::from_millis(u64::from_le_bytes(random.bytes()) % millis.max(1));
-    asked.map_or(jittered, |asked| jittered.max(asked))
+    asked.map_or(jittered, |asked| jittered.max(asked.min(LONGEST_ASKED)))
 }
 
 #[cfg(test)]
@@ -35,5 +37,6 @@ mod tests {
     fn what_the_relay_asks_for_is_the_least() {
         let asked = Duration::from_secs(90);
         assert_eq!(full_jitter(1, Some(asked), &SystemRandom), asked);
+        assert_eq!(full_jitter(1, Some(Duration::MAX), &SystemRandom), LONGEST_ASKED);
     }
 }

@@ -49,8 +49,9 @@ pub enum Crossing {
     Nothing,
 }
 
-/// Decides. `parent` is what `parentId` names and `reply_to` what `replyTo` names, when these are bridged;
-/// `root_thread` is the known thread that `rootId` names; `receipts_travel` is `redsyn.receipts: progress`.
+/// Decides. `parent` is what `parentId` names and `reply_to` what `replyTo` names, when these are bridged; of the
+/// two, the first that is an inbound request is answered. `root_thread` is the known thread that `rootId` names;
+/// `receipts_travel` is `redsyn.receipts: progress`.
 pub fn crossing(
     kind: LocalKind,
     parent: Option<&Named>,
@@ -58,8 +59,8 @@ pub fn crossing(
     root_thread: Option<String>,
     receipts_travel: bool,
 ) -> Crossing {
+    let request = [parent, reply_to].into_iter().flatten().find_map(|named| named.inbound_request.as_ref());
     let named = parent.or(reply_to);
-    let request = named.and_then(|named| named.inbound_request.as_ref());
     let thread = named.and_then(|named| named.thread.clone()).or(root_thread);
     let Some(request) = request else {
         return match kind {
@@ -125,6 +126,14 @@ mod tests {
         let both = crossing(LocalKind::Message, Some(&named(false)), Some(&named(false)), None, false);
         assert_eq!(both, progress);
         assert_eq!(crossing(LocalKind::Message, Some(&named(true)), None, None, false), request(Some("t1")));
+    }
+
+    #[test]
+    fn a_reply_finds_its_request_behind_a_parent_that_is_none() {
+        let progress = Named { inbound_request: None, thread: Some("t1".into()) };
+        let reply = Crossing::Reply { to: "q1".parse().unwrap(), error: false };
+        assert_eq!(crossing(LocalKind::Reply, Some(&progress), Some(&named(false)), None, false), reply);
+        assert_eq!(crossing(LocalKind::Reply, Some(&progress), None, None, false), request(Some("t1")));
     }
 
     #[test]

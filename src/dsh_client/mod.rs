@@ -34,6 +34,8 @@ impl DshClient {
     /// # Errors
     /// When no HTTP client can be built.
     pub fn new(base: &str, agent: AgentName, secret: Secret, clock: SharedClock) -> Result<Self, DshError> {
+        // The client wants a provider of TLS even for plain HTTP; whoever comes second finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
         Ok(Self { http, base: base.trim_end_matches('/').to_owned(), agent, secret, clock })
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use reqwest::header::{DATE, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -27,6 +28,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of an answer: a take of 50 envelopes of 64 KB, each with its signed payload beside it, fits.
 const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+/// The most characters kept of a relay's reason: it is shown to people and written to the log.
+const REASON_LIMIT: usize = 500;
 
 /// One node's connection to one relay. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -49,14 +52,11 @@ pub struct Announcement {
 /// The 201 (or 200) of `POST /messages`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Receipt {
-    pub id: String,
     #[serde(default)]
     pub thread: Option<String>,
     /// The recipient with its session.
     #[serde(default)]
     pub to: Option<String>,
-    #[serde(default)]
-    pub duplicate: bool,
 }
 
 /// How to take: seconds to hold the call (at most 25), seconds of lease.
@@ -66,9 +66,10 @@ pub struct Take {
     pub lease_secs: u64,
 }
 
+/// Each item is read by itself: what another sender has put into one must not make the others unreadable.
 #[derive(Deserialize)]
 struct Items {
-    items: Vec<Value>,
+    items: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -78,9 +79,17 @@ struct Zip {
 
 impl RelayClient {
     /// # Errors
-    /// When no TLS configuration can be built.
+    /// When no TLS configuration can be built, or the token or the date cannot be sent as headers.
     pub fn new(base: &Url, token: Secret, version: &str, clock: SharedClock) -> Result<Self, CallError> {
         // Several parts may build clients; the first installs the provider and the rest find it.
+        for (name, text) in [("token", token.expose()), ("version", version)] {
+            // Without this, every call would fail as if the relay had not answered.
+            if HeaderValue::from_str(text).is_err() {
+                return Err(CallError::Malformed(format!(
+                    "the {name} has characters that no header can carry"
+                )));
+            }
+        }
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION")))
@@ -168,7 +177,8 @@ impl RelayClient {
         self.json(self.request(Method::POST, "/messages").json(envelope)).await
     }
 
-    /// `GET /inbox/…`: takes what waits, as it was delivered.
+    /// `GET /inbox/…`: takes what waits, as it was delivered. What is no JSON that can be read (nested without end,
+    /// half an emoji) is left out; the relay abandons it in time and tells its sender.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -177,7 +187,8 @@ impl RelayClient {
             .request(Method::GET, &format!("/inbox/{agent}"))
             .query(&[("wait", take.wait_secs), ("lease", take.lease_secs)])
             .timeout(CALL_TIMEOUT + Duration::from_secs(take.wait_secs));
-        Ok(self.json::<Items>(request).await?.items)
+        let items = self.json::<Items>(request).await?.items;
+        Ok(items.iter().filter_map(|item| readable(item)).collect())
     }
 
     /// `POST /inbox/…/ack`.
@@ -262,7 +273,7 @@ impl RelayClient {
         }
         if status.is_success() {
             let value =
-                serde_json::from_slice(&bytes).map_err(|error| CallError::Malformed(error.to_string()))?;
+                serde_json::from_slice(&bytes).map_err(|error| CallError::Malformed(place(&error)))?;
             self.last_success.store(self.time.now().millis(), Ordering::Relaxed);
             return Ok(value);
         }
@@ -270,11 +281,30 @@ impl RelayClient {
     }
 }
 
+fn readable(item: &RawValue) -> Option<Value> {
+    match serde_json::from_str(item.get()) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::warn!(bytes = item.get().len(), error = place(&error), "inbound_item_unreadable");
+            None
+        }
+    }
+}
+
+/// What is wrong with a JSON text and where. Not in serde's words, which repeat the text: it may be a body.
+fn place(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        serde_json::error::Category::Data => "not the JSON that was expected",
+        _ => "not JSON",
+    };
+    format!("{what} (line {}, column {})", error.line(), error.column())
+}
+
 /// The status line is what happened; the body only adds words and `quota`.
 fn error_body(status: StatusCode, bytes: &[u8]) -> ErrorBody {
     let status = status.as_u16();
     match serde_json::from_slice::<ErrorBody>(bytes) {
-        Ok(body) => ErrorBody { status, ..body },
+        Ok(body) => ErrorBody { status, error: body.error.chars().take(REASON_LIMIT).collect(), ..body },
         Err(_) => ErrorBody::new(status, "the relay gave no reason"),
     }
 }

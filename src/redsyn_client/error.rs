@@ -34,12 +34,13 @@ impl Refusal {
 }
 
 impl CallError {
-    /// A 5xx, a 429 without `quota`, a 408, or no sensible answer (spec, «Límites»).
+    /// A 5xx, a 429 without `quota`, a 408, or no sensible answer (spec, «Límites»). A redirection is none either:
+    /// it speaks of the address that was configured, not of the message.
     pub fn is_worth_retrying(&self) -> bool {
         match self {
             Self::NoAnswer(_) | Self::Malformed(_) => true,
             Self::Refused(refusal) => match refusal.status() {
-                500.. | 408 => true,
+                ..400 | 408 | 500.. => true,
                 429 => !refusal.body.quota,
                 _ => false,
             },
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
-        for status in [500, 502, 503, 429, 408] {
+        for status in [301, 307, 500, 502, 503, 429, 408] {
             assert!(refused(status, false).is_worth_retrying(), "{status}");
         }
         for status in [400, 401, 403, 404, 409, 413, 422] {

@@ -2,6 +2,7 @@
 //! in the reverse one.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::bridge::supervisor::Bridge;
 use crate::broker::carrier::{Carrier, NoCarrier};
 use crate::broker::{self, Service};
 use crate::config::redsyn::{RedsynConfig, RelayMode, TokenSource};
-use crate::config::{Config, Storage};
+use crate::config::{BrokerSecret, Config, Storage};
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
@@ -34,7 +35,6 @@ use crate::store::sqlite::local::LocalStore;
 
 /// How long what was accepted may take to finish after a stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-const BROKER_SECRET: &str = "broker.secret";
 const NODE_KEYS: &str = "node.key";
 const TOKEN: &str = "redsyn.token";
 /// The variable that goes before `redsyn.token` and `redsyn.tokenFile`.
@@ -52,7 +52,7 @@ pub struct Overrides {
 pub struct Node {
     broker: SocketAddr,
     /// Where the broker secret lies; none when it is in the configuration.
-    pub secret_file: Option<std::path::PathBuf>,
+    pub secret_file: Option<PathBuf>,
     pub storage: &'static str,
     relay: Option<RelayHost>,
     bridge: Option<Bridged>,
@@ -61,7 +61,7 @@ pub struct Node {
     stop: CancellationToken,
     clock: SharedClock,
     /// Held to the end: the folder is ours as long as anything of it is in use.
-    _folder: DataFolder,
+    _folder: Option<DataFolder>,
 }
 
 /// What others may know of the running bridge.
@@ -85,20 +85,19 @@ impl Node {
         random: SharedRandom,
     ) -> Result<Self, RunError> {
         let redsyn = config.redsyn.as_ref();
-        let folder = DataFolder::open(&config.broker.data_dir)?;
+        // A broker that keeps nothing needs no folder.
+        let keeps = config.broker.storage != Storage::Memory || redsyn.is_some();
+        let folder = keeps.then(|| DataFolder::open(&config.broker.data_dir)).transpose()?;
         let (secret, secret_file) = match &config.broker.secret {
-            Some(secret) => (secret.clone(), None),
-            None => {
-                let file = folder.file(BROKER_SECRET);
-                (secrets::broker_secret(&file, &*random)?, Some(file))
-            }
+            BrokerSecret::Value(secret) => (secret.clone(), None),
+            BrokerSecret::File(file) => (secrets::broker_secret(file, &*random)?, Some(file.clone())),
         };
         let address = overrides
             .broker
             .clone()
             .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
         let (listener, broker) = listen(&address, "broker.port").await?;
-        let store = open_store(config, &folder)?;
+        let store = open_store(config)?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
 
@@ -106,8 +105,8 @@ impl Node {
         let mut relay = None;
         let mut bridge = None;
         let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
-        if let Some(redsyn) = redsyn {
-            let at = Relayed { folder: &folder, clock: &clock, random: &random };
+        if let (Some(redsyn), Some(folder)) = (redsyn, &folder) {
+            let at = Relayed { folder, clock: &clock, random: &random };
             if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
                 let bridge_store = BridgeStore::new(store.db().clone());
                 let (running, to_bridge) = Bridge::new(
@@ -232,10 +231,11 @@ fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn open_store(config: &Config, folder: &DataFolder) -> Result<LocalStore, RunError> {
+fn open_store(config: &Config) -> Result<LocalStore, RunError> {
+    let folder = &config.broker.data_dir;
     let opened = match config.broker.storage {
         Storage::Memory => LocalStore::in_memory(),
-        Storage::Sqlite => LocalStore::open(folder.path()),
+        Storage::Sqlite => LocalStore::open(folder),
         Storage::Jsonl => {
             return Err(RunError::Config("broker.storage: jsonl is not available yet; use sqlite".into()));
         }
@@ -243,14 +243,14 @@ fn open_store(config: &Config, folder: &DataFolder) -> Result<LocalStore, RunErr
     opened.map_err(|error| store_error(&error, folder))
 }
 
-fn store_error(error: &StoreError, folder: &DataFolder) -> RunError {
+fn store_error(error: &StoreError, folder: &Path) -> RunError {
     let way_out = match error {
         StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
         StoreError::Full => "free some space",
         StoreError::Locked => "stop the other process",
         _ => "make it writable or set broker.dataDir to another folder",
     };
-    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.path().display()))
+    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.display()))
 }
 
 /// What connecting to a relay needs of the node.

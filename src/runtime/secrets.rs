@@ -99,6 +99,7 @@ fn read(file: &Path) -> Result<Option<Zeroizing<String>>, RunError> {
 fn write(file: &Path, text: &str, replace: bool) -> Result<(), RunError> {
     let cannot = |error: std::io::Error| RunError::other(format!("cannot write {}: {error}", file.display()));
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(cannot)?;
     // A temporary file is made with mode 0600.
     let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(cannot)?;
     temporary.write_all(text.as_bytes()).map_err(cannot)?;

@@ -8,5 +8,9 @@
     reason = "a test that cannot go on has failed; clippy sees only the test functions as tests"
 )]
 
+mod bridge;
+mod golden;
 mod relay;
+mod serve;
+mod support;
 mod vectors;

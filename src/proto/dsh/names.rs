@@ -92,6 +92,12 @@ text!(AgentName);
 text!(Party);
 text!(DshId);
 
+/// The beginning of a name or id that a client chose, for the log: it may be a megabyte long.
+pub fn brief(text: &str) -> &str {
+    const ENOUGH: usize = 128;
+    text.get(..text.floor_char_boundary(ENOUGH)).unwrap_or_default()
+}
+
 /// The order of names in `GET /peers`: that of the Unicode collation, as JavaScript's `localeCompare` has it.
 /// Marks before digits before letters; case decides only between names that are otherwise equal, `a` before `A`.
 pub fn collate(a: &str, b: &str) -> Ordering {
@@ -128,6 +134,13 @@ mod tests {
         {
             assert!(AgentName::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_logged_is_short_and_whole() {
+        assert_eq!(brief("m1"), "m1");
+        assert_eq!(brief(&"é".repeat(1000)), "é".repeat(64));
+        assert_eq!(brief(&"€".repeat(1000)), "€".repeat(42));
     }
 
     #[test]

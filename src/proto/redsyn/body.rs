@@ -93,7 +93,8 @@ fn view(value: &Value) -> Result<BodyView<'_>, BodyError> {
         Some(JSON) => object.get("data").map(BodyView::Json).ok_or(BodyError::NoData),
         Some(ENCRYPTED) => {
             let enc = object.get("enc").cloned().ok_or_else(|| BodyError::BadEnc("enc is missing".into()))?;
-            let enc = serde_json::from_value(enc).map_err(|error| BodyError::BadEnc(error.to_string()))?;
+            let enc = serde_json::from_value(enc)
+                .map_err(|_| BodyError::BadEnc("one is missing or of another type".into()))?;
             Ok(BodyView::Encrypted(enc))
         }
         _ => Err(BodyError::UnknownType),

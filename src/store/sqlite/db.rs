@@ -266,6 +266,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_caller_that_goes_away_leaves_the_whole_effect() {
+        let db = Db::in_memory(STEPS).unwrap();
+        tokio::select! {
+            biased;
+            _ = insert(&db, 1) => {}
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(count(&db).await, 1);
+    }
+
+    #[tokio::test]
     async fn memory_keeps_nothing_after_closing() {
         let db = Db::in_memory(STEPS).unwrap();
         insert(&db, 1).await.unwrap();

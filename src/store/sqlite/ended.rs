@@ -1,12 +1,12 @@
 //! The moment in which a message fails or expires unfinished, inside the transaction that ends it. Whoever must
-//! answer for such a message (a bridge, to the sender beyond the machine) does so here.
+//! answer for such a message does so here: the bridge, to a sender beyond the machine.
 
 use rusqlite::Connection;
 
+use super::bridge;
 use crate::store::StoreError;
 use crate::store::local::EndedMessage;
 
-/// Nobody has to be told yet.
-pub(crate) fn ended(_conn: &Connection, _message: &EndedMessage) -> Result<(), StoreError> {
-    Ok(())
+pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), StoreError> {
+    bridge::ended(conn, message)
 }

@@ -10,7 +10,8 @@ use redsyn_bridge::proto::dsh::names::AgentName;
 use serde_json::{Value, json};
 
 use super::process::Process;
-use super::world::{Member, free_port, write};
+use super::world::{Member, write};
+use crate::golden::broker::free_port;
 
 /// A hang is a failure too; nothing here takes nearly as long.
 const HANG: Duration = Duration::from_secs(60);
@@ -20,6 +21,7 @@ pub struct BridgeProcess {
     pub folder: PathBuf,
     pub client: DshClient,
     pub agent: &'static str,
+    port: u16,
     process: Option<Process>,
 }
 
@@ -38,14 +40,13 @@ impl BridgeProcess {
             other.org,
         );
         write(folder, "config.yaml", &config);
-        let client = DshClient::new(
-            &format!("http://127.0.0.1:{port}"),
-            AgentName::parse(member.agent).unwrap(),
-            Secret::new("test-secret"),
-            SystemClock::shared(),
-        )
-        .unwrap();
-        let mut bridge = Self { folder: folder.to_owned(), client, agent: member.agent, process: None };
+        let mut bridge = Self {
+            folder: folder.to_owned(),
+            client: client(port, member.agent),
+            port,
+            agent: member.agent,
+            process: None,
+        };
         bridge.restart();
         bridge
     }
@@ -58,10 +59,8 @@ impl BridgeProcess {
         let mut process = Process::start(&self.folder, &["serve", "--config", "config.yaml"]);
         process.wait_for("stop ");
         self.process = Some(process);
-    }
-
-    pub fn stop(mut self) -> Process {
-        self.process.take().unwrap()
+        // The old client holds connections that died with the process.
+        self.client = client(self.port, self.agent);
     }
 
     pub async fn register(&self) {
@@ -104,4 +103,10 @@ impl BridgeProcess {
         let status = self.client.post("/v1/status", &json!({"messageIds": [id]})).await.unwrap();
         status.pointer("/messages/0").unwrap().clone()
     }
+}
+
+fn client(port: u16, agent: &str) -> DshClient {
+    let base = format!("http://127.0.0.1:{port}");
+    let name = AgentName::parse(agent).unwrap();
+    DshClient::new(&base, name, Secret::new("test-secret"), SystemClock::shared()).unwrap()
 }

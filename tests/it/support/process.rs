@@ -61,11 +61,6 @@ impl Process {
         }
     }
 
-    /// What it has said on standard error so far.
-    pub fn log(&self) -> Vec<String> {
-        self.errors.try_iter().collect()
-    }
-
     /// SIGKILL (or its counterpart), and wait until it is gone.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

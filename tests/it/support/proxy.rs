@@ -49,7 +49,7 @@ pub struct Proxy {
 
 impl Proxy {
     pub async fn start(relay: SocketAddr) -> Self {
-        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let http = http();
         let inner = Arc::new(Inner { relay, http, stop: Mutex::new(None), stopped: Notify::new() });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -116,4 +116,11 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         std::future::pending::<()>().await;
     }
     response.body(Body::from(body)).unwrap()
+}
+
+/// A client for plain HTTP on loopback.
+pub fn http() -> reqwest::Client {
+    // Another test may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap()
 }

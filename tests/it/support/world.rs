@@ -1,7 +1,7 @@
 //! A small world: a relay in this process with a clock that tests move, two linked organisations, and what their
 //! bridges need to join.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,11 +92,6 @@ pub async fn link(ours: &Member, theirs: &Member, url: &str) {
     let pattern = format!("{}/{}/{}", ours.team, ours.user, ours.agent);
     let exposure = json!({"kind": "agent", "pattern": pattern, "on": true});
     client.put(&format!("/orgs/{}/links/{}/expose", ours.org, theirs.org), &exposure).await.unwrap();
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub fn write(folder: &Path, name: &str, text: &str) {

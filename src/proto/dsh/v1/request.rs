@@ -282,3 +282,93 @@ fn invalid_json() -> ApiError {
 fn no_object() -> ApiError {
     ApiError::bad_request("body must be a JSON object")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(body: &str) -> Result<Send, String> {
+        Send::parse(body, &alpha()).map_err(|error| error.to_string())
+    }
+
+    fn alpha() -> AgentName {
+        AgentName::parse("alpha").unwrap()
+    }
+
+    #[test]
+    fn a_send_is_refused_for_the_first_thing_wrong() {
+        for (body, told) in [
+            ("", "invalid JSON body"),
+            ("[]", "body must be a JSON object"),
+            (r#"{"id":5,"to":"","type":"x"}"#, "id must be a string"),
+            (r#"{"id":"\ud800","to":"b"}"#, "id must be a string"),
+            (r#"{"to":"alpha","from":"gamma"}"#, "envelope.from must match X-Relay-Agent header"),
+            (r#"{"to":["beta"],"type":"x"}"#, "to is required"),
+            (r#"{"to":"alpha","type":"x"}"#, "cannot send a message to yourself"),
+            (r#"{"to":"beta","type":null,"kind":"x"}"#, "type must be \"message\" or \"ack\""),
+            (r#"{"to":"beta","kind":""}"#, "kind must be \"message\", \"request\" or \"reply\""),
+        ] {
+            assert_eq!(send(body).unwrap_err(), told, "{body}");
+        }
+    }
+
+    #[test]
+    fn null_and_absent_take_the_default_and_the_rest_is_kept() {
+        let plain =
+            send(r#"{"to":"beta","from":null,"body":null,"replyTo":null,"kind":null,"redsyn":5}"#).unwrap();
+        assert_eq!((plain.body.as_json(), plain.reply_to, plain.redsyn), ("{}", None, None));
+        let odd =
+            send(r#"{"to":"b","body":false,"replyTo":{"a":1},"rootId":"","ack":[],"redsyn":{"ttl":1}}"#)
+                .unwrap();
+        assert_eq!((odd.body.as_json(), odd.ack), ("false", true));
+        assert_eq!(odd.reply_to.unwrap().as_json(), r#"{"a":1}"#);
+        assert_eq!(odd.root_id.unwrap().as_json(), r#""""#);
+        assert_eq!(odd.redsyn, Some(serde_json::json!({"ttl": 1})));
+    }
+
+    #[test]
+    fn leases_are_whole_seconds_of_at_most_a_day() {
+        let lease = |seconds: &str| Pull::parse(&format!(r#"{{"leaseSeconds":{seconds}}}"#), &alpha());
+        for (seconds, taken) in
+            [("1", 1), ("86400", 86_400), ("\"30\"", 30), ("2.0", 2), ("true", 1), ("[5]", 5)]
+        {
+            assert_eq!(lease(seconds).unwrap().lease_seconds, Some(taken), "{seconds}");
+        }
+        for seconds in
+            ["0", "-1", "1.5", "86401", "\"abc\"", "null", "\"\"", "{}", "[]", "[1,2]", "false", "1e999"]
+        {
+            assert!(lease(seconds).is_err(), "{seconds}");
+        }
+        assert_eq!(
+            Pull::parse("{}", &alpha()).unwrap(),
+            Pull { limit: 50, lease_seconds: None, wait_seconds: 0 }
+        );
+    }
+
+    #[test]
+    fn a_receipt_says_ok_unless_it_says_error() {
+        for body in
+            ["", "[]", "\"ok\"", "{}", r#"{"status":"weird"}"#, r#"{"status":"ok","error":"ignored"}"#]
+        {
+            assert_eq!(Receipt::parse(body).unwrap(), Receipt::Ok, "{body}");
+        }
+        for (error, told) in
+            [("7", "7"), ("null", "unknown"), (r#"{"a":1}"#, "[object Object]"), ("\"late\"", "late")]
+        {
+            let body = format!(r#"{{"status":"error","error":{error}}}"#);
+            assert_eq!(Receipt::parse(&body).unwrap(), Receipt::Error(told.into()));
+        }
+        assert!(Receipt::parse("{").is_err() && Receipt::parse(" null ").is_err());
+    }
+
+    #[test]
+    fn statuses_take_whatever_string_makes_of_it() {
+        let ids = status(r#"{"messageIds":[1,null,true,{"a":1},["s1"],"s1 "]}"#).unwrap();
+        assert_eq!(ids, ["1", "null", "true", "[object Object]", "s1", "s1 "]);
+        let many = serde_json::json!({ "messageIds": vec!["x"; 205] }).to_string();
+        assert_eq!(status(&many).unwrap().len(), 200);
+        for body in ["", "{}", r#"{"messageIds":"s1"}"#, r#"{"messageIds":{"0":"s1"}}"#] {
+            assert!(status(body).is_err(), "{body}");
+        }
+    }
+}

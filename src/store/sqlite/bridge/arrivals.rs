@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::rows::{self, NewBridged, NewEntry};
+use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::{pins, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
@@ -15,18 +15,20 @@ use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
 use crate::store::bridge::{Arrival, Content, Held, Landed, PinState, Refusal};
-use crate::store::local::NewMessage;
+use crate::store::local::{EndedMessage, Ending, NewMessage};
 use crate::store::sqlite::local::insert_message;
 
 pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
+    // Before the pin: what was delivered stays delivered, whatever has become of its signer's keys.
+    if is_seen(conn, &arrival.agent, &arrival.id)? {
+        return Ok(Landed::Seen);
+    }
     if let Some(key) = &arrival.signer
         && pins::state(conn, &arrival.from.agent.person(), key)? == PinState::Other
     {
         return Ok(Landed::Held);
     }
-    if !mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)? {
-        return Ok(Landed::Seen);
-    }
+    mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
     let mut message = arrival.message.clone();
     if arrival.kind.is_answer() && !answer(conn, arrival, &mut message)? {
         return Ok(Landed::Unasked);
@@ -38,15 +40,18 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
         }
     }
     free_local_id(conn, arrival, &mut message)?;
-    insert_message(conn, &message, Some(&arrival.agent))?;
+    if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
+        return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
+    }
     rows::insert_bridged(
         conn,
         &NewBridged {
             agent: &arrival.agent,
             id: &arrival.id,
             local_id: message.id.as_str(),
-            is_inbound: true,
+            direction: Direction::In,
             kind: arrival.kind,
+            address: &arrival.address,
             remote: &arrival.from,
             thread: arrival.thread.as_deref(),
             session: arrival.session.as_ref(),
@@ -61,18 +66,18 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
 /// Ties an answer to the request it answers. False when we asked nothing of the kind of this sender.
 fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<bool, StoreError> {
     let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
-    let Some(request) = rows::by_id(conn, &arrival.agent, reply_to)? else { return Ok(false) };
-    let is_ours =
-        !request.is_inbound && request.kind == Kind::Request && request.remote == arrival.from.agent;
+    let request = rows::by_id(conn, &arrival.agent, reply_to, Direction::Out)?;
+    let Some(request) = request else { return Ok(false) };
+    let is_ours = request.kind == Kind::Request && request.remote == arrival.from.agent;
     if !is_ours || request.is_closed {
         return Ok(false);
     }
+    taken_by_the_relay(conn, arrival, &request)?;
     let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
     message.reply_to = Some(parent.clone());
     message.parent_id = Some(parent);
     if arrival.kind == Kind::Reply {
-        conn.prepare_cached(sql::BRIDGED_CLOSE)?
-            .execute(params![arrival.agent.as_str(), request.id.as_str()])?;
+        rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
         let status = if arrival.error { "failed" } else { "done" };
         conn.prepare_cached(sql::STAGE_ANSWERED)?.execute(params![
             request.local_id,
@@ -83,6 +88,28 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     Ok(true)
 }
 
+/// An answer proves that the relay has the request, even if its 201 was lost on the way. Sending it again could only
+/// end in telling that it never arrived.
+fn taken_by_the_relay(conn: &Connection, arrival: &Arrival, request: &Bridged) -> Result<(), StoreError> {
+    let agent = arrival.agent.as_str();
+    let waited =
+        conn.prepare_cached(sql::DELETE_OUTBOX_ID)?.execute(params![request.id.as_str(), agent])? == 1;
+    if waited {
+        let session = match &arrival.from.session {
+            Some(Session::Id(id)) => Some(id.to_string()),
+            Some(Session::New) | None => None,
+        };
+        conn.prepare_cached(sql::BRIDGED_ACCEPTED)?.execute(params![
+            agent,
+            request.id.as_str(),
+            arrival.thread,
+            session
+        ])?;
+        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![request.local_id, arrival.now.millis()])?;
+    }
+    Ok(())
+}
+
 /// Remote senders choose their ids: one that names another message here already gets a local id of its own.
 fn free_local_id(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<(), StoreError> {
     if conn.prepare_cached(sql::LOCAL_ID_TAKEN)?.exists([message.id.as_str()])? {
@@ -90,6 +117,10 @@ fn free_local_id(conn: &Connection, arrival: &Arrival, message: &mut NewMessage)
         message.id = DshId::new(format!("x{}", sha256::hex(unique.as_bytes())));
     }
     Ok(())
+}
+
+pub(super) fn is_seen(conn: &Connection, agent: &AgentName, id: &MessageId) -> Result<bool, StoreError> {
+    Ok(conn.prepare_cached(sql::IS_SEEN)?.exists(params![agent.as_str(), id.as_str()])?)
 }
 
 /// Whether the id is new.
@@ -111,33 +142,94 @@ pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreEr
     if !mark_seen(conn, &refusal.agent, &refusal.id, refusal.now)? || refusal.kind != Kind::Request {
         return Ok(());
     }
-    let digest = sha256::hex(format!("{} {}", refusal.agent.as_str(), refusal.id).as_bytes());
+    let from =
+        AddressedAgent { agent: refusal.address.clone(), session: refusal.session.clone().map(Session::Id) };
+    error_reply(
+        conn,
+        &ErrorReply {
+            agent: &refusal.agent,
+            request: &refusal.id,
+            from: &from,
+            to: &refusal.from,
+            thread: refusal.thread.as_deref(),
+            reply_key: None,
+            text: &refusal.reason,
+            now: refusal.now,
+        },
+    )
+}
+
+/// What the bridge itself says to a sender whose request comes to nothing here.
+struct ErrorReply<'a> {
+    agent: &'a AgentName,
+    request: &'a MessageId,
+    from: &'a AddressedAgent,
+    to: &'a AddressedAgent,
+    thread: Option<&'a str>,
+    reply_key: Option<&'a str>,
+    text: &'a str,
+    now: Timestamp,
+}
+
+/// Puts an error reply into the outbox: one for a request, however often it is asked for.
+fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreError> {
+    let digest = sha256::hex(format!("{} {}", reply.agent.as_str(), reply.request).as_bytes());
     let id: MessageId = format!("refused:{digest}")
         .parse()
         .map_err(|error| rows::damaged("the id of an error reply", error))?;
-    let content = Content { body: Body::text(&*refusal.reason), refs: Vec::new() };
-    let from =
-        AddressedAgent { agent: refusal.address.clone(), session: refusal.session.clone().map(Session::Id) };
+    let content = Content { body: Body::text(reply.text), refs: Vec::new() };
     rows::insert_entry(
         conn,
         &NewEntry {
             id: &id,
             local_id: None,
-            agent: &refusal.agent,
+            agent: reply.agent,
             kind: Kind::Reply,
-            from: &from,
-            remote: &refusal.from,
-            thread: refusal.thread.as_deref(),
-            reply_to: Some(&refusal.id),
-            reply_key: None,
+            from: reply.from,
+            remote: reply.to,
+            thread: reply.thread,
+            reply_to: Some(reply.request),
+            reply_key: reply.reply_key,
             content: &content,
             error: true,
             ttl: None,
-            expires_at: refusal.now.plus(Duration::from_secs(TTL_DEFAULT_SECS)),
-            now: refusal.now,
+            expires_at: reply.now.plus(Duration::from_secs(TTL_DEFAULT_SECS)),
+            now: reply.now,
         },
     )?;
     Ok(())
+}
+
+/// A local agent has let a message fail or expire. Was it a request from beyond the machine that nobody has answered,
+/// its sender is told, in the spec's words.
+pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), StoreError> {
+    let Some(agent) = &message.inbox else { return Ok(()) };
+    let Some(request) = rows::by_local(conn, agent, message.id.as_str())? else { return Ok(()) };
+    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+        return Ok(());
+    }
+    rows::close(conn, agent, &request.id, Direction::In)?;
+    let text = match message.cause {
+        Ending::Failed => format!(
+            "not delivered: {} took it {} times and never confirmed it",
+            request.address, message.attempts
+        ),
+        Ending::Expired => format!("not delivered: it expired before {} took it", request.address),
+    };
+    let session = request.session.map(Session::Id);
+    error_reply(
+        conn,
+        &ErrorReply {
+            agent,
+            request: &request.id,
+            from: &AddressedAgent { agent: request.address, session },
+            to: &AddressedAgent { agent: request.remote, session: request.remote_session.map(Session::Id) },
+            thread: request.thread.as_deref(),
+            reply_key: request.reply_key.as_deref(),
+            text: &text,
+            now: message.at,
+        },
+    )
 }
 
 pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {

@@ -6,10 +6,14 @@ mod pins;
 mod rows;
 pub(crate) mod sql;
 
+pub(crate) use arrivals::ended;
+
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
+use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AgentAddress, Person};
+use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::{
     Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, PinState, Refusal,
@@ -98,6 +102,14 @@ impl BridgeStore {
         self.db.call("bridge_arrive", move |conn| arrivals::arrive(conn, &arrival)).await
     }
 
+    /// Whether an inbound message has been dealt with before: then it is acked again, and nothing else.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn is_seen(&self, agent: AgentName, id: MessageId) -> Result<bool, StoreError> {
+        self.db.call("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
+    }
+
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
     ///
     /// # Errors
@@ -172,3 +184,6 @@ mod plan_tests {
         plans::assert_indexed(local_schema::STEPS, super::sql::ALL);
     }
 }
+
+#[cfg(test)]
+mod tests;

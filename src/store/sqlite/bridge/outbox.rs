@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{self, Bridged, NewBridged, NewEntry};
+use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::{Crossing, InboundRequest, Named, crossing};
+use crate::proto::dsh::names::DshId;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
@@ -15,14 +16,17 @@ use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
 
+/// When an entry that cannot be read expires.
+const NEVER: i64 = i64::MAX;
+
 pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, StoreError> {
     let sent = insert_message(conn, &departure.message, None)?;
-    if sent.duplicate {
-        return Ok(sent);
+    if sent.duplicate || is_under_way(conn, departure)? {
+        return Ok(Sent { duplicate: true, ..sent });
     }
     let parent = named(conn, departure, departure.parent_id.as_deref())?;
     let reply_to = named(conn, departure, departure.reply_to.as_deref())?;
-    let answered = parent.as_ref().or(reply_to.as_ref());
+    let named = parent.as_ref().or(reply_to.as_ref());
     let root_thread =
         departure.root_id.as_deref().map(|root| thread(conn, departure, root)).transpose()?.flatten();
     let what = crossing(
@@ -38,17 +42,39 @@ pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, S
         }
         Crossing::Request { thread } => {
             let session =
-                answered.and_then(|row| row.session.clone()).or(root_thread.and_then(|(_, session)| session));
+                named.and_then(|row| row.session.clone()).or(root_thread.and_then(|(_, session)| session));
             insert(
                 conn,
                 departure,
                 &Leaving { kind: Kind::Request, session, thread, answers: None, error: false },
             )?;
         }
-        Crossing::Reply { error, .. } => answer(conn, departure, answered, Kind::Reply, error)?,
-        Crossing::Progress { .. } => answer(conn, departure, answered, Kind::Progress, false)?,
+        Crossing::Reply { to, error } => {
+            let request = [parent, reply_to].into_iter().flatten().find(|row| row.id == to && row.is_inbound);
+            answer(conn, departure, request.as_ref(), Kind::Reply, error)?;
+        }
+        Crossing::Progress { to } => {
+            let request = [parent, reply_to].into_iter().flatten().find(|row| row.id == to && row.is_inbound);
+            answer(conn, departure, request.as_ref(), Kind::Progress, false)?;
+        }
     }
     Ok(sent)
+}
+
+/// Whether the same message is in the outbox although its local row has been swept away. Another message under the
+/// same id fails: two that share one would reach the relay as one.
+fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreError> {
+    let of: Option<Option<String>> = conn
+        .prepare_cached(sql::OUTBOX_LOCAL)?
+        .query_row([departure.id.as_str()], |row| row.get(0))
+        .optional()?;
+    match of {
+        None => Ok(false),
+        Some(Some(local_id)) if local_id == departure.message.id.as_str() => Ok(true),
+        Some(_) => {
+            Err(StoreError::Other(format!("the id {} is under way for another message", departure.id)))
+        }
+    }
 }
 
 fn named(conn: &Connection, departure: &Departure, id: Option<&str>) -> Result<Option<Bridged>, StoreError> {
@@ -75,13 +101,13 @@ fn thread(
         return Ok(Some((root_id.to_owned(), session)));
     }
     let row = named(conn, departure, Some(root_id))?;
-    Ok(row.and_then(|row| row.thread.map(|thread| (thread, row.session))))
+    Ok(row.and_then(|row| row.conversation().map(|thread| (thread, row.session))))
 }
 
 fn facts(row: &Bridged) -> Named {
     let is_request = row.is_inbound && row.kind == Kind::Request;
     let inbound_request = is_request.then(|| InboundRequest { id: row.id.clone(), is_closed: row.is_closed });
-    Named { inbound_request, thread: row.thread.clone() }
+    Named { inbound_request, thread: row.conversation() }
 }
 
 /// What a departure has become.
@@ -104,8 +130,7 @@ fn answer(
         return Err(StoreError::Other("an answer without its request".into()));
     };
     if kind == Kind::Reply {
-        conn.prepare_cached(sql::BRIDGED_CLOSE)?
-            .execute(params![departure.agent.as_str(), request.id.as_str()])?;
+        rows::close(conn, &departure.agent, &request.id, Direction::In)?;
         conn.prepare_cached(sql::STAGE_INBOUND_ANSWERED)?
             .execute(params![request.local_id, departure.now.millis()])?;
     }
@@ -136,8 +161,9 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             agent: &departure.agent,
             id: &departure.id,
             local_id: departure.message.id.as_str(),
-            is_inbound: false,
+            direction: Direction::Out,
             kind: leaving.kind,
+            address: &departure.address,
             remote: &remote,
             thread: leaving.thread.as_deref(),
             session: leaving.session.as_ref(),
@@ -170,9 +196,26 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
 
 pub(super) fn due(conn: &Connection, now: Timestamp, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = conn.prepare_cached(sql::DUE)?;
-    let entries = statement.query_map(params![now.millis(), limit], rows::entry)?;
-    entries.map(|entry| entry?).collect()
+    let mut due = Vec::new();
+    for sql in [sql::DUE, sql::HELD_EXPIRED] {
+        let mut statement = conn.prepare_cached(sql)?;
+        let entries = statement.query_map(params![now.millis(), limit], rows::entry)?;
+        for entry in entries.collect::<Result<Vec<_>, _>>()? {
+            match entry {
+                Ok(entry) => due.push(entry),
+                // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
+                Err((seq, error)) => {
+                    tracing::error!(seq, %error, "outbox_entry_unreadable");
+                    conn.prepare_cached(sql::HOLD_UNREADABLE)?.execute(params![
+                        seq,
+                        error.to_string(),
+                        NEVER
+                    ])?;
+                }
+            }
+        }
+    }
+    Ok(due)
 }
 
 pub(super) fn next_due(conn: &Connection, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
@@ -181,14 +224,20 @@ pub(super) fn next_due(conn: &Connection, now: Timestamp) -> Result<Option<Times
 }
 
 pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::DELETE_OUTBOX)?.execute([accepted.seq])?;
+    let is_news = settle(conn, accepted.seq)?;
     conn.prepare_cached(sql::BRIDGED_ACCEPTED)?.execute(params![
         accepted.agent.as_str(),
         accepted.id.as_str(),
         accepted.thread,
         accepted.remote_session.as_ref().map(ToString::to_string),
     ])?;
-    if let Some(row) = rows::by_id(conn, &accepted.agent, &accepted.id)? {
+    let Some(row) = rows::by_id(conn, &accepted.agent, &accepted.id, Direction::Out)? else { return Ok(()) };
+    if let Some(thread) = accepted.thread.as_deref().filter(|thread| *thread != accepted.id.as_str()) {
+        // What already waits behind it was given the thread that the spec promises.
+        let lane = rows::lane(&accepted.agent, &row.remote, accepted.id.as_str());
+        conn.prepare_cached(sql::RETHREAD)?.execute(params![lane, thread])?;
+    }
+    if is_news {
         conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![row.local_id, accepted.now.millis()])?;
         if row.kind != Kind::Request {
             // Nothing comes back for an answer: the relay's word is the last stage there is.
@@ -196,6 +245,11 @@ pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), Sto
         }
     }
     Ok(())
+}
+
+/// Takes the entry out of the outbox. False when it has been settled already: then nobody may be told again.
+fn settle(conn: &Connection, seq: i64) -> Result<bool, StoreError> {
+    Ok(conn.prepare_cached(sql::DELETE_OUTBOX)?.execute([seq])? == 1)
 }
 
 pub(super) fn postpone(conn: &Connection, seq: i64, next: Timestamp) -> Result<(), StoreError> {
@@ -209,8 +263,8 @@ pub(super) fn hold(
     reason: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason])?;
-    if let Some(local_id) = &entry.local_id {
+    let is_there = conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason])? == 1;
+    if let Some(local_id) = entry.local_id.as_deref().filter(|_| is_there) {
         conn.prepare_cached(sql::STAGE_HELD)?.execute(params![local_id, now.millis()])?;
     }
     Ok(())
@@ -222,13 +276,19 @@ pub(super) fn failed(
     notice: Option<&NewMessage>,
 ) -> Result<(), StoreError> {
     let entry = &failure.entry;
-    conn.prepare_cached(sql::DELETE_OUTBOX)?.execute([entry.seq])?;
-    conn.prepare_cached(sql::BRIDGED_CLOSE)?.execute(params![entry.agent.as_str(), entry.id.as_str()])?;
+    if !settle(conn, entry.seq)? {
+        return Ok(());
+    }
+    rows::close(conn, &entry.agent, &entry.id, Direction::Out)?;
     if let Some(local_id) = &entry.local_id {
         conn.prepare_cached(sql::STAGE_FAILED)?.execute(params![local_id, failure.now.millis()])?;
     }
-    if let Some(notice) = notice {
-        insert_message(conn, notice, Some(&entry.agent))?;
+    if let Some(notice) = notice
+        && insert_message(conn, notice, Some(&entry.agent))?.duplicate
+    {
+        // Somebody has sent a message under the id of the notice. It must arrive all the same.
+        let id = DshId::new(format!("{}:{}", notice.id, entry.seq));
+        insert_message(conn, &NewMessage { id, ..notice.clone() }, Some(&entry.agent))?;
     }
     Ok(())
 }

@@ -21,6 +21,22 @@ pub(super) fn damaged(what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged(format!("{what}: {error}"))
 }
 
+/// Which way a message crossed, as it is written in `bridged`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    In,
+    Out,
+}
+
+impl Direction {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "out",
+        }
+    }
+}
+
 /// A row of `bridged`.
 #[derive(Clone, Debug)]
 pub(super) struct Bridged {
@@ -28,12 +44,23 @@ pub(super) struct Bridged {
     pub(super) local_id: String,
     pub(super) is_inbound: bool,
     pub(super) kind: Kind,
+    /// Our agent's.
+    pub(super) address: AgentAddress,
     pub(super) remote: AgentAddress,
     pub(super) thread: Option<String>,
     pub(super) session: Option<SessionId>,
     pub(super) remote_session: Option<SessionId>,
     pub(super) reply_key: Option<String>,
     pub(super) is_closed: bool,
+}
+
+impl Bridged {
+    /// The conversation it belongs to. A request without one opens one under its own id (spec, «El sobre»), so that
+    /// what follows it need not wait for the relay to say so.
+    pub(super) fn conversation(&self) -> Option<String> {
+        let opens = !self.is_inbound && self.kind == Kind::Request;
+        self.thread.clone().or_else(|| opens.then(|| self.id.to_string()))
+    }
 }
 
 pub(super) fn by_local(
@@ -50,9 +77,12 @@ pub(super) fn by_id(
     conn: &Connection,
     agent: &AgentName,
     id: &MessageId,
+    direction: Direction,
 ) -> Result<Option<Bridged>, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, Columns::read(row)?));
-    let row = conn.prepare_cached(sql::BRIDGED_BY_ID)?.query_row(params![agent.as_str(), id.as_str()], read);
+    let row = conn
+        .prepare_cached(sql::BRIDGED_BY_ID)?
+        .query_row(params![agent.as_str(), id.as_str(), direction.as_str()], read);
     row.optional()?.map(|(local_id, columns)| columns.bridged(id.as_str(), local_id)).transpose()
 }
 
@@ -60,6 +90,7 @@ pub(super) fn by_id(
 struct Columns {
     direction: String,
     kind: String,
+    address: String,
     remote: String,
     thread: Option<String>,
     session: Option<String>,
@@ -73,12 +104,13 @@ impl Columns {
         Ok(Self {
             direction: row.get(1)?,
             kind: row.get(2)?,
-            remote: row.get(3)?,
-            thread: row.get(4)?,
-            session: row.get(5)?,
-            remote_session: row.get(6)?,
-            reply_key: row.get(7)?,
-            is_closed: row.get(8)?,
+            address: row.get(3)?,
+            remote: row.get(4)?,
+            thread: row.get(5)?,
+            session: row.get(6)?,
+            remote_session: row.get(7)?,
+            reply_key: row.get(8)?,
+            is_closed: row.get(9)?,
         })
     }
 
@@ -86,8 +118,9 @@ impl Columns {
         Ok(Bridged {
             id: id.parse().map_err(|error| damaged("bridged.id", error))?,
             local_id,
-            is_inbound: self.direction == "in",
+            is_inbound: self.direction == Direction::In.as_str(),
             kind: self.kind.parse().map_err(|error| damaged("bridged.kind", error))?,
+            address: self.address.parse().map_err(|error| damaged("bridged.address", error))?,
             remote: self.remote.parse().map_err(|error| damaged("bridged.remote", error))?,
             thread: self.thread,
             session: session(self.session)?,
@@ -102,13 +135,29 @@ fn session(text: Option<String>) -> Result<Option<SessionId>, StoreError> {
     text.map(|text| text.parse().map_err(|error| damaged("session", error))).transpose()
 }
 
+/// Nothing more answers it, or is answered.
+pub(super) fn close(
+    conn: &Connection,
+    agent: &AgentName,
+    id: &MessageId,
+    direction: Direction,
+) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::BRIDGED_CLOSE)?.execute(params![
+        agent.as_str(),
+        id.as_str(),
+        direction.as_str()
+    ])?;
+    Ok(())
+}
+
 /// A row of `bridged` to be written.
 pub(super) struct NewBridged<'a> {
     pub(super) agent: &'a AgentName,
     pub(super) id: &'a MessageId,
     pub(super) local_id: &'a str,
-    pub(super) is_inbound: bool,
+    pub(super) direction: Direction,
     pub(super) kind: Kind,
+    pub(super) address: &'a AgentAddress,
     pub(super) remote: &'a AddressedAgent,
     pub(super) thread: Option<&'a str>,
     /// Our agent's session.
@@ -127,8 +176,9 @@ pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<
         row.agent.as_str(),
         row.id.as_str(),
         row.local_id,
-        if row.is_inbound { "in" } else { "out" },
+        row.direction.as_str(),
         row.kind.as_str(),
+        row.address.to_string(),
         row.remote.agent.to_string(),
         row.thread,
         row.session.map(ToString::to_string),
@@ -166,8 +216,12 @@ impl NewEntry<'_> {
             (None, Some(Session::Id(id))) => format!("#{id}"),
             (None, Some(Session::New) | None) => self.id.to_string(),
         };
-        format!("{} {} {conversation}", self.agent.as_str(), self.remote.agent)
+        lane(self.agent, &self.remote.agent, &conversation)
     }
+}
+
+pub(super) fn lane(agent: &AgentName, remote: &AgentAddress, conversation: &str) -> String {
+    format!("{} {remote} {conversation}", agent.as_str())
 }
 
 /// Whether the entry is new; the same id again changes nothing.
@@ -195,13 +249,15 @@ pub(super) fn insert_entry(conn: &Connection, entry: &NewEntry<'_>) -> Result<bo
     Ok(inserted == 1)
 }
 
-pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, StoreError>> {
+/// An entry, or its number and why it cannot be read.
+pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64, StoreError)>> {
     let text = |index: usize| row.get::<_, String>(index);
     let (id, agent, kind, from, remote) = (text(1)?, text(3)?, text(4)?, text(5)?, text(6)?);
     let (body, refs) = (text(10)?, text(11)?);
     let reply_to: Option<String> = row.get(8)?;
     let ttl: Option<i64> = row.get(13)?;
-    let (seq, local_id, thread, reply_key) = (row.get(0)?, row.get(2)?, row.get(7)?, row.get(9)?);
+    let seq: i64 = row.get(0)?;
+    let (local_id, thread, reply_key) = (row.get(2)?, row.get(7)?, row.get(9)?);
     let (error, expires_at, attempts) = (row.get(12)?, row.get(14)?, row.get(15)?);
     let parse = || {
         Ok(OutboxEntry {
@@ -224,7 +280,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, Store
             attempts,
         })
     };
-    Ok(parse())
+    Ok(parse().map_err(|error| (seq, error)))
 }
 
 fn content(body: &str, refs: &str) -> Result<Content, StoreError> {

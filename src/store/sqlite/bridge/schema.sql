@@ -21,15 +21,18 @@ CREATE TABLE outbox (
   held TEXT
 ) STRICT;
 CREATE INDEX outbox_due ON outbox (next_at) WHERE held IS NULL;
+CREATE INDEX outbox_held ON outbox (expires_at) WHERE held IS NOT NULL;
 CREATE INDEX outbox_lane ON outbox (lane, seq);
 
--- What crossed, either way: the ids on both sides, the conversation, and how far it has come.
+-- What crossed, either way: the ids on both sides, the conversation, and how far it has come. A remote sender may
+-- choose an id that we have sent under: the two are different messages.
 CREATE TABLE bridged (
   agent TEXT NOT NULL,
   id TEXT NOT NULL,
   local_id TEXT NOT NULL,
   direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
   kind TEXT NOT NULL,
+  address TEXT NOT NULL,
   remote TEXT NOT NULL,
   thread TEXT,
   session TEXT,
@@ -38,7 +41,7 @@ CREATE TABLE bridged (
   reply_key TEXT,
   closed INTEGER NOT NULL DEFAULT 0,
   keep_until INTEGER NOT NULL,
-  PRIMARY KEY (agent, id)
+  PRIMARY KEY (agent, id, direction)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bridged_local ON bridged (agent, local_id);
 CREATE INDEX bridged_thread ON bridged (agent, thread, remote, session);

@@ -8,29 +8,39 @@ pub(crate) const DUE: &str = "SELECT seq, id, local_id, agent, kind, sender, rem
      WHERE held IS NULL AND next_at <= ?1 \
      AND NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.lane = entry.lane AND earlier.seq < entry.seq) \
      ORDER BY next_at LIMIT ?2";
+pub(crate) const HELD_EXPIRED: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, \
+     reply_key, body, refs, error, ttl, expires_at, attempts FROM outbox AS entry \
+     WHERE held IS NOT NULL AND expires_at <= ?1 \
+     AND NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.lane = entry.lane AND earlier.seq < entry.seq) \
+     ORDER BY expires_at LIMIT ?2";
+pub(crate) const OUTBOX_LOCAL: &str = "SELECT local_id FROM outbox WHERE id = ?1";
 pub(crate) const NEXT_DUE: &str =
     "SELECT next_at FROM outbox WHERE held IS NULL AND next_at > ?1 ORDER BY next_at LIMIT 1";
 pub(crate) const DELETE_OUTBOX: &str = "DELETE FROM outbox WHERE seq = ?1";
+pub(crate) const DELETE_OUTBOX_ID: &str = "DELETE FROM outbox WHERE id = ?1 AND agent = ?2";
+pub(crate) const RETHREAD: &str = "UPDATE outbox SET thread = ?2 WHERE lane = ?1";
 pub(crate) const POSTPONE: &str = "UPDATE outbox SET attempts = attempts + 1, next_at = ?2 WHERE seq = ?1";
 pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2 WHERE seq = ?1";
+pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, expires_at = ?3 WHERE seq = ?1";
 
-pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, remote, thread, \
-     session, remote_session, reply_to, reply_key, keep_until) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
-pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, remote, thread, session, remote_session, \
-     reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
-pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, remote, thread, session, remote_session, \
-     reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2";
+pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
+     thread, session, remote_session, reply_to, reply_key, keep_until) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, remote, thread, session, \
+     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
+pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
+     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
      WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session DESC LIMIT 1";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
-     WHERE agent = ?1 AND id = ?2";
+     WHERE agent = ?1 AND id = ?2 AND direction = 'out'";
 pub(crate) const BRIDGED_CLOSE: &str =
-    "UPDATE bridged SET closed = 1 WHERE agent = ?1 AND id = ?2 AND closed = 0";
+    "UPDATE bridged SET closed = 1 WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const FORGET_BRIDGED: &str = "DELETE FROM bridged WHERE keep_until <= ?1";
 
 pub(crate) const SET_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1 AND inbox IS NULL";
-pub(crate) const STAGE_ACCEPTED: &str = "UPDATE messages SET at_accepted = ?2, status = 'leased' WHERE id = ?1 AND inbox IS NULL AND status = 'queued'";
+pub(crate) const STAGE_ACCEPTED: &str = "UPDATE messages SET at_accepted = coalesce(at_accepted, ?2), \
+     status = CASE status WHEN 'queued' THEN 'leased' ELSE status END WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const STAGE_ANSWERED: &str =
     "UPDATE messages SET at_answered = ?2, status = ?3 WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const STAGE_FAILED: &str =
@@ -41,6 +51,7 @@ pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE keep_until <= ?1";
 pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
@@ -56,10 +67,15 @@ pub(crate) const WAS_SEALED: &str = "SELECT 1 FROM sealed_addresses WHERE addres
 pub(crate) const ALL: &[&str] = &[
     INSERT_OUTBOX,
     DUE,
+    HELD_EXPIRED,
+    OUTBOX_LOCAL,
     NEXT_DUE,
     DELETE_OUTBOX,
+    DELETE_OUTBOX_ID,
+    RETHREAD,
     POSTPONE,
     HOLD_OUTBOX,
+    HOLD_UNREADABLE,
     INSERT_BRIDGED,
     BRIDGED_BY_LOCAL,
     BRIDGED_BY_ID,
@@ -75,6 +91,7 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_INBOUND_ANSWERED,
     LOCAL_ID_TAKEN,
     INSERT_SEEN,
+    IS_SEEN,
     FORGET_SEEN,
     INSERT_HELD,
     PINS_OF,

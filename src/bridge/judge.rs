@@ -1,0 +1,158 @@
+//! Judges a delivered envelope: whom it is for, whose signature it carries, and what is inside its seal (mapping §8).
+//! Nothing here writes; what is decided is carried out by `inbound`.
+
+use super::inbound::Inbound;
+use super::mapping::Opened;
+use crate::config::redsyn::{Accept, MappedAgent};
+use crate::crypto::seal as sealing;
+use crate::crypto::sealed_content::SealedContent;
+use crate::crypto::sign::VerifyingKey;
+use crate::domain::clock::Timestamp;
+use crate::proto::redsyn::address::AddressedAgent;
+use crate::proto::redsyn::body::{Body, BodyView};
+use crate::proto::redsyn::envelope::DeliveredEnvelope;
+use crate::proto::redsyn::ids::{Kind, SIGNATURE_WINDOW_SECS, TTL_MAX_SECS};
+use crate::proto::redsyn::signed;
+use crate::store::StoreError;
+use crate::store::bridge::PinState;
+
+/// What is to be done with a delivered envelope.
+pub(super) enum Verdict {
+    Deliver {
+        signer: Option<(VerifyingKey, bool)>,
+        opened: Box<Opened>,
+    },
+    Refuse {
+        why: String,
+    },
+    Hold {
+        why: String,
+    },
+    /// A failure of our own: neither keep nor ack; the lease brings it back.
+    Leave {
+        why: StoreError,
+    },
+}
+
+impl Inbound {
+    pub(super) async fn judge(&self, mapped: &MappedAgent, envelope: &DeliveredEnvelope) -> Verdict {
+        let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
+        if !is_for(mapped, envelope) {
+            return refuse("it is addressed to somebody else");
+        }
+        let signer = match self.signer(mapped, envelope).await {
+            Ok(signer) => signer,
+            Err(verdict) => return verdict,
+        };
+        if mapped.accept == Accept::Encrypted
+            && envelope.kind == Kind::Request
+            && !envelope.body.is_encrypted()
+        {
+            return refuse("only encrypted requests are taken here");
+        }
+        match self.open(envelope) {
+            Ok(opened) => Verdict::Deliver { signer, opened: Box::new(opened) },
+            Err(why) => Verdict::Refuse { why },
+        }
+    }
+
+    /// The verified signing key and whether a person has confirmed it; `None` for mail that may be unsigned.
+    async fn signer(
+        &self,
+        mapped: &MappedAgent,
+        envelope: &DeliveredEnvelope,
+    ) -> Result<Option<(VerifyingKey, bool)>, Verdict> {
+        let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
+        let leave = |why: StoreError| Verdict::Leave { why };
+        let person = envelope.from.agent.person();
+        if !envelope.has_signature() {
+            if is_relay_notice(envelope) {
+                return Ok(None);
+            }
+            if mapped.accept != Accept::Any && envelope.kind == Kind::Request {
+                return Err(refuse("only signed requests are taken here"));
+            }
+            if self.store.has_pin(person.clone()).await.map_err(leave)? {
+                let why = format!("{person} has a pinned key and sends unsigned");
+                return Err(Verdict::Hold { why });
+            }
+            return Ok(None);
+        }
+        let signer = signed::check_delivered(envelope.raw())
+            .map_err(|error| refuse(&format!("the signature does not hold: {error}")))?;
+        if !is_timely(envelope.ts, self.client.relay_now()) {
+            return Err(refuse("its signature is older than any message can be, or from the future"));
+        }
+        match self.store.pin_state(person.clone(), signer.key).await.map_err(leave)? {
+            PinState::First => Ok(Some((signer.key, false))),
+            PinState::Known { verified } => Ok(Some((signer.key, verified))),
+            PinState::Other => {
+                let fingerprint = signer.key.fingerprint();
+                Err(Verdict::Hold {
+                    why: format!("{person} has another key than the pinned one: {fingerprint}"),
+                })
+            }
+        }
+    }
+
+    fn open(&self, envelope: &DeliveredEnvelope) -> Result<Opened, String> {
+        let BodyView::Encrypted(enc) = envelope.body.view() else {
+            return Ok(Opened {
+                body: envelope.body.clone(),
+                refs: envelope.refs.clone(),
+                reply_key: None,
+                encrypted: false,
+            });
+        };
+        const CANNOT: &str = "cannot decrypt";
+        let plaintext = sealing::open(&self.keys.enc, envelope.id.as_str(), envelope.kind.as_str(), &enc)
+            .map_err(|error| format!("{CANNOT}: {error}"))?;
+        let content = SealedContent::parse(&plaintext)
+            .map_err(|_| format!("{CANNOT}: what was sealed is not a message"))?;
+        let body = Body::parse(content.body).map_err(|error| format!("{CANNOT}: {error}"))?;
+        if body.is_encrypted() {
+            return Err(format!("{CANNOT}: what was sealed is sealed again"));
+        }
+        let reply_key = Some(content.reply_key).filter(|key| !key.is_empty());
+        Ok(Opened { body, refs: content.refs, reply_key, encrypted: true })
+    }
+}
+
+fn is_for(mapped: &MappedAgent, envelope: &DeliveredEnvelope) -> bool {
+    match envelope.to.parse::<AddressedAgent>() {
+        Ok(to) => to.agent == mapped.address,
+        // Events may name the topic instead of the subscriber, and `to` is not used in answers (spec, «El sobre»):
+        // an answer is for whoever asked, which the store knows.
+        Err(_) => envelope.kind == Kind::Event || (envelope.kind.is_answer() && envelope.to.is_empty()),
+    }
+}
+
+/// What a relay says itself about a request nobody took: an unsigned error reply in the spec's words. It could as
+/// well drop the message, so believing it gives away nothing.
+fn is_relay_notice(envelope: &DeliveredEnvelope) -> bool {
+    let says_so = matches!(envelope.body.view(), BodyView::Text(text) if text.starts_with("not delivered: "));
+    envelope.kind == Kind::Reply && envelope.error && says_so
+}
+
+/// A relay checks the ten minutes when a message arrives; it may then wait for the longest TTL. Older than that,
+/// the seen rows no longer protect against a replay (see docs/decisions/signature-time.md).
+fn is_timely(ts: i64, relay_now: Timestamp) -> bool {
+    let age = relay_now.secs().saturating_sub(ts);
+    let oldest = i64::try_from(TTL_MAX_SECS).unwrap_or(i64::MAX).saturating_sub(SIGNATURE_WINDOW_SECS);
+    (-SIGNATURE_WINDOW_SECS..=oldest).contains(&age)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_may_wait_as_long_as_a_message_may_and_no_longer() {
+        let now = Timestamp::from_secs(1_790_000_000);
+        assert!(is_timely(1_790_000_000, now));
+        assert!(is_timely(1_790_000_600, now));
+        assert!(!is_timely(1_790_000_601, now));
+        assert!(is_timely(1_790_000_000 - 29 * 86_400, now));
+        assert!(!is_timely(1_790_000_000 - 30 * 86_400, now));
+    }
+}

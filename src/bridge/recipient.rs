@@ -1,0 +1,100 @@
+//! Whom an outbound message is sealed for, and when it may go in the open (mapping §8): sealed once, sealed always,
+//! and never for a key that is not the pinned one.
+
+use super::outbound::{Outbound, Outcome};
+use crate::config::redsyn::Encrypt;
+use crate::crypto::enc_key::EncKey;
+use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::keys::KeyAnswer;
+use crate::redsyn_client::CallError;
+use crate::store::StoreError;
+use crate::store::bridge::{OutboxEntry, PinState};
+
+impl Outbound {
+    /// # Errors
+    /// When the relay does not say.
+    pub(super) async fn recipient(&self, entry: &OutboxEntry) -> Result<Recipient, CallError> {
+        if let Some(reply_key) = &entry.reply_key {
+            // It came inside the sealed and signed request: nobody but its sender can have put it there.
+            return Ok(reply_key.parse().map_or_else(
+                |error| {
+                    let why = format!("the request's reply_key is no key: {error}");
+                    Recipient::Nobody(Outcome::Failed { code: "bad_key", why })
+                },
+                Recipient::Key,
+            ));
+        }
+        if self.encrypt == Encrypt::Never {
+            return Ok(Recipient::Open);
+        }
+        let recipient = match self.client.agent_key(&entry.remote.agent).await? {
+            Some(answer) => self.checked(&entry.remote.agent, &answer).await,
+            None => self.keyless(&entry.remote.agent).await,
+        };
+        Ok(match recipient {
+            Ok(recipient) => recipient,
+            // What the bridge itself says ("the signature does not hold") holds no content and waits for nobody.
+            Err(NotYet::Held(_)) if entry.local_id.is_none() && self.encrypt != Encrypt::Require => {
+                Recipient::Open
+            }
+            Err(NotYet::Held(why)) => Recipient::Nobody(Outcome::Hold { why }),
+            Err(NotYet::Store(error)) => {
+                Recipient::Nobody(Outcome::Later { why: error.to_string(), asked: None })
+            }
+        })
+    }
+
+    /// The key a relay gives, if it holds and belongs to a signing key that is known or the person's first.
+    async fn checked(&self, address: &AgentAddress, answer: &KeyAnswer) -> Result<Recipient, NotYet> {
+        let keys = answer
+            .check()
+            .map_err(|error| NotYet::Held(format!("the relay's key for {address} does not hold: {error}")))?;
+        let fingerprint = keys.signing_key.fingerprint();
+        let now = self.clock.now();
+        match self.store.pin_recipient(address.clone(), keys.signing_key, now).await? {
+            PinState::Other => {
+                let person = address.person();
+                Err(NotYet::Held(format!("{person} has another key than the pinned one: {fingerprint}")))
+            }
+            PinState::First => {
+                tracing::info!(person = %address.person(), fingerprint, "pin_first_use");
+                Ok(Recipient::Key(keys.enc_key))
+            }
+            PinState::Known { .. } => Ok(Recipient::Key(keys.enc_key)),
+        }
+    }
+
+    async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
+        if self.encrypt == Encrypt::Require {
+            let why = format!("{address} has no key to seal for, and redsyn.encrypt is `require`");
+            return Ok(Recipient::Nobody(Outcome::Failed { code: "no_key", why }));
+        }
+        if self.store.was_sealed(address.clone()).await? {
+            let why =
+                format!("{address} had a key and has none now: plain text waits for a person's consent");
+            return Err(NotYet::Held(why));
+        }
+        Ok(Recipient::Open)
+    }
+}
+
+/// Whom an entry is sealed for.
+pub(super) enum Recipient {
+    Key(EncKey),
+    /// It goes in the open.
+    Open,
+    /// It does not go now.
+    Nobody(Outcome),
+}
+
+/// Why an entry waits.
+enum NotYet {
+    Held(String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for NotYet {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

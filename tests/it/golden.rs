@@ -1,0 +1,83 @@
+//! Plays the recorded cases of the Node broker against our binary and compares the answers.
+//! `GOLDEN=part-of-an-id` plays only the cases whose id contains the text.
+
+pub mod broker;
+mod case;
+mod client;
+mod compare;
+mod json;
+mod normalize;
+mod play;
+mod request;
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use case::Case;
+
+/// Cases that are not played yet, and why.
+const LATER: &[(&str, &str)] = &[
+    ("meta-healthz", "/healthz belongs to the second generation"),
+    ("meta-unknown-v2", "speaks the second generation only"),
+    ("par-v2", "speaks the second generation only"),
+    ("meta-root-storage-jsonl", "the JSONL store"),
+    ("persist-jsonl", "the JSONL store"),
+    ("persist-jsonl-kill", "the JSONL store"),
+    ("persist-jsonl-legacy", "the JSONL store"),
+    ("persist-jsonl-to-sqlite", "imports a JSONL file"),
+];
+
+/// Cases that wait for longer than this are played by a test of their own.
+const LONG_WAIT_MS: u64 = 3000;
+/// Cases at a time: they mostly wait, for the disk and for the next millisecond.
+const LANES: usize = 8;
+
+#[test]
+fn recorded_cases_are_answered_as_recorded() {
+    play_all(cases().into_iter().filter(|case| case.waits_ms() < LONG_WAIT_MS).collect());
+}
+
+#[test]
+#[ignore = "waits for up to 92 seconds; the same rules are tested with a clock that is moved"]
+fn recorded_cases_that_wait_for_minutes() {
+    play_all(cases().into_iter().filter(|case| case.waits_ms() >= LONG_WAIT_MS).collect());
+}
+
+#[test]
+fn every_case_left_for_later_exists() {
+    for (id, _) in LATER {
+        assert!(folder().join(format!("{id}.json")).exists(), "{id}");
+    }
+}
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("compat/cases")
+}
+
+fn cases() -> Vec<Case> {
+    let only = std::env::var("GOLDEN").unwrap_or_default();
+    let mut files: Vec<_> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let cases = files.iter().map(|file| Case::load(file));
+    cases.filter(|case| case.id.contains(&only) && LATER.iter().all(|(later, _)| *later != case.id)).collect()
+}
+
+fn play_all(cases: Vec<Case>) {
+    let queue = Mutex::new(cases.into_iter());
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            // A recorded body is nested a thousand deep; reading it takes stack.
+            let lane = std::thread::Builder::new().stack_size(64 << 20);
+            lane.spawn_scoped(scope, || {
+                while let Some(case) = { queue.lock().unwrap().next() } {
+                    let differences = play::play(&case);
+                    failures.lock().unwrap().extend(differences);
+                }
+            })
+            .unwrap();
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}

@@ -1,0 +1,91 @@
+//! A recorded case and the filling in of its placeholders.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+
+pub(super) type Vars = HashMap<String, Value>;
+
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) id: String,
+    pub(super) config: String,
+    pub(super) secret: String,
+    pub(super) secrets: Map<String, Value>,
+    /// The broker may refuse to start; then no step is played.
+    pub(super) may_not_start: bool,
+    pub(super) steps: Vec<Value>,
+}
+
+impl Case {
+    pub(super) fn load(file: &Path) -> Self {
+        let case = super::json::parse(&std::fs::read_to_string(file).unwrap()).unwrap();
+        Self {
+            id: text(&case, "id").unwrap(),
+            config: text(&case, "config").unwrap(),
+            secret: text(&case, "secret").unwrap(),
+            secrets: case["secrets"].as_object().cloned().unwrap_or_default(),
+            may_not_start: case["mayNotStart"] == true,
+            steps: case["steps"].as_array().unwrap().clone(),
+        }
+    }
+
+    pub(super) fn waits_ms(&self) -> u64 {
+        self.steps.iter().filter(|step| step["do"] == "wait").map(|step| step["ms"].as_u64().unwrap()).sum()
+    }
+}
+
+pub(super) fn text(value: &Value, key: &str) -> Option<String> {
+    value[key].as_str().map(str::to_owned)
+}
+
+/// `{{name}}` and `{{repeat:text:times}}`.
+pub(super) fn fill(text: &str, vars: &Vars) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let Some((name, after)) = after.split_once("}}") else {
+            out.push_str("{{");
+            rest = after;
+            continue;
+        };
+        match name.strip_prefix("repeat:").and_then(|repeat| repeat.rsplit_once(':')) {
+            Some((text, times)) => out.push_str(&text.repeat(times.parse().unwrap())),
+            None => match vars.get(name) {
+                Some(Value::String(value)) => out.push_str(value),
+                Some(value) => out.push_str(&value.to_string()),
+                None => out.push_str(&format!("{{{{{name}}}}}")),
+            },
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// The same in every text of a JSON value.
+pub(super) fn fill_value(value: &Value, vars: &Vars) -> Value {
+    match value {
+        Value::String(text) => fill(text, vars).into(),
+        Value::Array(items) => items.iter().map(|item| fill_value(item, vars)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| (fill(key, vars), fill_value(value, vars)))
+            .collect::<Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the broker under test reads the system clock")]
+pub(super) fn now() -> Duration {
+    std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// Lets the clock of the broker under test move on.
+#[expect(clippy::disallowed_methods, reason = "the broker under test reads the system clock")]
+pub(super) fn pause(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}

@@ -1,0 +1,127 @@
+//! Starting and stopping as a person would: the first screen, a second start, and what goes wrong at a start.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::golden::broker::free_port;
+use crate::support::process::{Process, run};
+use crate::support::world::write;
+
+fn config(port: u16, relay: u16) -> String {
+    include_str!("../../config.yaml").replace("19121", &port.to_string()).replace("19122", &relay.to_string())
+}
+
+fn start(folder: &Path) -> (Process, Vec<String>) {
+    let mut process = Process::start(folder, &["serve"]);
+    let screen = process.wait_for("  stop ");
+    (process, screen)
+}
+
+/// The exit code and the one sentence of a start that fails.
+fn refused(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(folder, arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let sentences: Vec<&str> = text.lines().filter(|line| line.starts_with("redsyn-bridge: ")).collect();
+    assert_eq!(sentences.len(), 1, "{text}");
+    assert!(output.stdout.is_empty());
+    (output.status.code(), sentences[0].to_owned())
+}
+
+#[test]
+fn the_first_screen_says_what_a_newcomer_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    let (_process, screen) = start(folder.path());
+    assert!(screen.len() <= 15, "{screen:#?}");
+    let text = screen.join("\n");
+    for part in
+        ["http://127.0.0.1:", "broker.secret", "(embedded)", "home/general/me/codex", "redsyn-bridge demo"]
+    {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn secrets_are_made_once_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    let (process, _) = start(folder.path());
+    assert_eq!(process.terminate(), Some(0));
+    let files = ["broker.secret", "node.key", "redsyn.token"];
+    let read = || files.map(|name| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap());
+    let first = read();
+    for name in files {
+        let mode = std::fs::metadata(folder.path().join("data").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let (process, _) = start(folder.path());
+    assert_eq!(read(), first, "a second start finds everything again");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    write(folder.path(), "config.yaml", &config(port, free_port()));
+    let (code, sentence) = refused(folder.path(), &["serve"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        sentence.contains(&format!("127.0.0.1:{port}")) && sentence.contains("broker.port"),
+        "{sentence}"
+    );
+
+    write(folder.path(), "config.yaml", &config(free_port(), port));
+    let (code, sentence) = refused(folder.path(), &["serve"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        sentence.contains(&format!("127.0.0.1:{port}")) && sentence.contains("redsyn.listen"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    // A file in its place: a mode would not stop a superuser.
+    std::fs::write(folder.path().join("data"), "").unwrap();
+    let (code, sentence) = refused(folder.path(), &["serve"]);
+    assert_eq!(code, Some(1));
+    assert!(sentence.contains("data") && sentence.contains("broker.dataDir"), "{sentence}");
+}
+
+#[test]
+fn a_bad_line_is_named_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", "broker:\n  port: 99999\n  secret: s\n");
+    let (code, sentence) = refused(folder.path(), &["serve"]);
+    assert_eq!(code, Some(2));
+    assert!(sentence.contains("config.yaml:2") && sentence.contains("broker.port"), "{sentence}");
+
+    let (code, sentence) = refused(folder.path(), &["serve", "--config", "missing.yaml"]);
+    assert_eq!(code, Some(2));
+    assert!(sentence.contains("missing.yaml"), "{sentence}");
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    let (_first, _) = start(folder.path());
+    let (code, sentence) = refused(folder.path(), &["serve"]);
+    assert_eq!(code, Some(1));
+    assert!(sentence.contains("belongs to process"), "{sentence}");
+}
+
+#[test]
+fn without_the_section_it_is_a_plain_local_broker() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &format!("broker:\n  port: {}\n  secret: s\n", free_port()));
+    let (_process, screen) = start(folder.path());
+    assert!(screen.join("\n").contains("a plain local broker"), "{screen:#?}");
+    assert!(!folder.path().join("data/node.key").exists());
+}

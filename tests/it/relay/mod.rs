@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod command;
 mod config;
 mod inbox;
 mod keys;

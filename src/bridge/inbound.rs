@@ -25,7 +25,6 @@ use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId, WAIT_MAX_SECS};
 use crate::redsyn_client::{RelayClient, Take};
-use crate::store::StoreError;
 use crate::store::bridge::{Held, Landed, Refusal};
 use crate::store::sqlite::bridge::BridgeStore;
 
@@ -286,10 +285,11 @@ impl Inbound {
     }
 }
 
-/// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.
+/// Our own store, or the relay's files, have failed: the message was neither kept nor acked, and comes again after
+/// its lease.
 struct Left;
 
-fn left(id: &MessageId, error: &StoreError) -> Left {
+fn left(id: &MessageId, error: &dyn std::fmt::Display) -> Left {
     tracing::error!(%id, %error, "inbound_not_kept");
     Left
 }

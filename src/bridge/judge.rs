@@ -6,6 +6,7 @@ use super::mapping::Opened;
 use crate::config::redsyn::{Accept, MappedAgent};
 use crate::crypto::seal as sealing;
 use crate::crypto::sealed_content::SealedContent;
+use crate::crypto::sha256;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::AddressedAgent;
@@ -15,6 +16,9 @@ use crate::proto::redsyn::ids::{Kind, SIGNATURE_WINDOW_SECS, TTL_MAX_SECS};
 use crate::proto::redsyn::signed;
 use crate::store::StoreError;
 use crate::store::bridge::PinState;
+
+/// What a sender is told whose seal does not open here.
+const CANNOT: &str = "cannot decrypt";
 
 /// What is to be done with a delivered envelope.
 pub(super) enum Verdict {
@@ -28,9 +32,9 @@ pub(super) enum Verdict {
     Hold {
         why: String,
     },
-    /// A failure of our own: neither keep nor ack; the lease brings it back.
+    /// Something that may pass: neither keep nor ack; the lease brings it back.
     Leave {
-        why: StoreError,
+        why: String,
     },
 }
 
@@ -50,10 +54,33 @@ impl Inbound {
         {
             return refuse("only encrypted requests are taken here");
         }
-        match self.open(envelope) {
-            Ok(opened) => Verdict::Deliver { signer, opened: Box::new(opened) },
-            Err(why) => Verdict::Refuse { why },
+        let mut opened = match self.open(envelope) {
+            Ok(opened) => opened,
+            Err(why) => return Verdict::Refuse { why },
+        };
+        opened.zip = match self.files(envelope).await {
+            Ok(zip) => zip,
+            Err(verdict) => return verdict,
+        };
+        Verdict::Deliver { signer, opened: Box::new(opened) }
+    }
+
+    /// The zip in the clear. Fetched before the ack, since the relay deletes delivered files (mapping §5).
+    async fn files(&self, envelope: &DeliveredEnvelope) -> Result<Option<Vec<u8>>, Verdict> {
+        let Some(info) = &envelope.files else { return Ok(None) };
+        let refuse = |why: String| Verdict::Refuse { why };
+        let travelled = self.client.files(&envelope.id).await.map_err(|error| match error.status() {
+            Some(404) => refuse("its files are gone from the relay".to_owned()),
+            _ => Verdict::Leave { why: error.to_string() },
+        })?;
+        if sha256::hex(&travelled) != info.sha256 {
+            return Err(refuse("its files are not the ones that were sent".to_owned()));
         }
+        let BodyView::Encrypted(enc) = envelope.body.view() else { return Ok(Some(travelled)) };
+        let (id, kind) = (envelope.id.as_str(), envelope.kind.as_str());
+        let zip = sealing::open_files(&self.keys.enc, id, kind, &enc, &travelled)
+            .map_err(|error| refuse(format!("{CANNOT}: its files: {error}")))?;
+        Ok(Some(zip.to_vec()))
     }
 
     /// The verified signing key and whether a person has confirmed it; `None` for mail that may be unsigned.
@@ -63,7 +90,7 @@ impl Inbound {
         envelope: &DeliveredEnvelope,
     ) -> Result<Option<(VerifyingKey, bool)>, Verdict> {
         let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
-        let leave = |why: StoreError| Verdict::Leave { why };
+        let leave = |why: StoreError| Verdict::Leave { why: why.to_string() };
         let person = envelope.from.agent.person();
         if !envelope.has_signature() {
             if is_relay_notice(envelope) {
@@ -102,9 +129,9 @@ impl Inbound {
                 refs: envelope.refs.clone(),
                 reply_key: None,
                 encrypted: false,
+                zip: None,
             });
         };
-        const CANNOT: &str = "cannot decrypt";
         let plaintext = sealing::open(&self.keys.enc, envelope.id.as_str(), envelope.kind.as_str(), &enc)
             .map_err(|error| format!("{CANNOT}: {error}"))?;
         let content = SealedContent::parse(&plaintext)
@@ -114,7 +141,7 @@ impl Inbound {
             return Err(format!("{CANNOT}: what was sealed is sealed again"));
         }
         let reply_key = Some(content.reply_key).filter(|key| !key.is_empty());
-        Ok(Opened { body, refs: content.refs, reply_key, encrypted: true })
+        Ok(Opened { body, refs: content.refs, reply_key, encrypted: true, zip: None })
     }
 }
 

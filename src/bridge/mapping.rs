@@ -178,6 +178,7 @@ pub struct Opened {
     /// Where progress and the reply are sealed to.
     pub reply_key: Option<String>,
     pub encrypted: bool,
+    pub zip: Option<Vec<u8>>,
 }
 
 /// What [`arrival`] needs to know.
@@ -230,6 +231,7 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
         reply_key: delivery.opened.reply_key,
         error: envelope.error,
         message,
+        zip: delivery.opened.zip,
         signer: delivery.signer.map(|(key, _)| key.to_string()),
         expires_at: delivery.expires_at,
         now: delivery.now,

@@ -88,6 +88,8 @@ pub struct Arrival {
     pub error: bool,
     /// What the local agent will see. Its id may change when another message has it already.
     pub message: NewMessage,
+    /// Its files, in the clear: kept with the message, dropped with it.
+    pub zip: Option<Vec<u8>>,
     /// The signer, when the signature was verified.
     pub signer: Option<String>,
     pub expires_at: Option<Timestamp>,

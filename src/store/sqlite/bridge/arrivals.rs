@@ -43,6 +43,9 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
         return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
     }
+    if let Some(zip) = &arrival.zip {
+        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
+    }
     rows::insert_bridged(
         conn,
         &NewBridged {

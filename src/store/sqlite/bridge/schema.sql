@@ -47,6 +47,12 @@ CREATE INDEX bridged_local ON bridged (agent, local_id);
 CREATE INDEX bridged_thread ON bridged (agent, thread, remote, session);
 CREATE INDEX bridged_keep ON bridged (keep_until);
 
+-- The zips of inbound messages, in the clear.
+CREATE TABLE files (
+  message INTEGER PRIMARY KEY REFERENCES messages (seq) ON DELETE CASCADE,
+  zip BLOB NOT NULL
+) STRICT;
+
 -- Inbound ids that have been dealt with, delivered or refused.
 CREATE TABLE seen (
   agent TEXT NOT NULL,

@@ -49,6 +49,8 @@ pub(crate) const STAGE_HELD: &str = "UPDATE messages SET at_held = ?2 WHERE id =
 pub(crate) const STAGE_INBOUND_ANSWERED: &str = "UPDATE messages SET at_answered = ?2 WHERE id = ?1";
 pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
+pub(crate) const INSERT_FILES: &str =
+    "INSERT INTO files (message, zip) SELECT seq, ?2 FROM messages WHERE id = ?1";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
@@ -90,6 +92,7 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_HELD,
     STAGE_INBOUND_ANSWERED,
     LOCAL_ID_TAKEN,
+    INSERT_FILES,
     INSERT_SEEN,
     IS_SEEN,
     FORGET_SEEN,

@@ -197,6 +197,7 @@ fn arrival(text: &str, kind: Kind) -> Arrival {
         reply_key: None,
         error: false,
         message,
+        zip: None,
         signer: None,
         expires_at: None,
         now: NOW,

@@ -149,3 +149,15 @@ async fn what_no_relay_can_deliver_again_is_forgotten() {
     assert_eq!(node.one::<i64>("SELECT count(*) FROM bridged").await, 0);
     assert_eq!(node.outbox_len().await, 1, "what has not been settled stays");
 }
+
+#[tokio::test]
+async fn files_are_kept_with_their_message_and_dropped_with_it() {
+    let node = Node::new();
+    let with_files = Arrival { zip: Some(b"PK".to_vec()), ..arrival("q1", Kind::Request) };
+    node.store.arrive(with_files.clone()).await.unwrap();
+    assert_eq!(node.store.arrive(with_files).await.unwrap(), Landed::Seen);
+    let node = node.reopened().await;
+    assert_eq!(node.one::<Vec<u8>>("SELECT zip FROM files").await, b"PK");
+    node.local.sweep(after(11), after(1)).await.unwrap();
+    assert_eq!(node.one::<i64>("SELECT count(*) FROM files").await, 0);
+}

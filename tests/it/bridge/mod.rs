@@ -4,6 +4,7 @@
 mod crash;
 mod demo;
 mod fake_relay;
+mod faults;
 mod inbound;
 mod link;
 mod outbound;

@@ -1,6 +1,7 @@
 //! A bridge over a real file, its clock in the test's hand, its relay scripted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redsyn_bridge::bridge::carrier::BridgeCarrier;
 use redsyn_bridge::bridge::events::{Event, Events};
@@ -13,7 +14,8 @@ use redsyn_bridge::crypto::seal::{SealSecrets, seal};
 use redsyn_bridge::crypto::secret::Secret;
 use redsyn_bridge::domain::clock::{Clock, ManualClock, Timestamp};
 use redsyn_bridge::domain::delivery::Status;
-use redsyn_bridge::domain::random::SystemRandom;
+use redsyn_bridge::domain::random::{Random, SystemRandom};
+use redsyn_bridge::domain::wakeups::Wakeups;
 use redsyn_bridge::proto::dsh::error::ApiError;
 use redsyn_bridge::proto::dsh::json::JsonText;
 use redsyn_bridge::proto::dsh::names::{AgentName, DshId, Party};
@@ -38,6 +40,28 @@ pub fn close() -> AgentName {
     AgentName::parse("close").unwrap()
 }
 
+/// Randomness that can be told to bring down whoever asks for it next.
+#[derive(Debug, Default)]
+pub struct Treacherous {
+    strikes: AtomicBool,
+}
+
+impl Treacherous {
+    pub fn strike(&self) {
+        self.strikes.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Random for Treacherous {
+    fn fill(&self, bytes: &mut [u8]) {
+        if self.strikes.swap(false, Ordering::SeqCst) {
+            // Unlike `panic!`, without a word.
+            std::panic::resume_unwind(Box::new("the test said so"));
+        }
+        SystemRandom.fill(bytes);
+    }
+}
+
 /// One node.
 pub struct World {
     pub relay: Relay,
@@ -47,6 +71,9 @@ pub struct World {
     pub carrier: Arc<BridgeCarrier>,
     pub keys: NodeKeys,
     pub events: broadcast::Receiver<Event>,
+    pub random: Arc<Treacherous>,
+    /// Rings local agents.
+    pub wakeups: Wakeups<AgentName>,
     folder: tempfile::TempDir,
     more: String,
     stop: CancellationToken,
@@ -88,14 +115,30 @@ impl World {
         let shared = Arc::new(clock.clone());
         let token = Secret::new("the-token");
         let client = RelayClient::new(&relay.url, token, &config.version, shared.clone()).unwrap();
+        let random = Arc::new(Treacherous::default());
         let same_keys = NodeKeys::parse(&keys.to_text()).unwrap();
+        let wakeups = Wakeups::default();
         let (bridge, carrier) =
-            Bridge::new(&config, store, client, same_keys, wakeups, shared, Arc::new(SystemRandom));
+            Bridge::new(&config, store, client, same_keys, wakeups.clone(), shared, random.clone());
         let (link, events) = (Arc::clone(&bridge.link), Events::watch(&bridge.events));
         let stop = CancellationToken::new();
         let running = tokio::spawn(bridge.run(stop.clone()));
         let carrier = Arc::new(carrier);
-        Self { relay, clock, local, link, carrier, keys, events, folder, more, stop, running }
+        Self {
+            relay,
+            clock,
+            local,
+            link,
+            carrier,
+            keys,
+            events,
+            random,
+            wakeups,
+            folder,
+            more,
+            stop,
+            running,
+        }
     }
 
     /// Stops the node in an orderly way.
@@ -115,6 +158,11 @@ impl World {
     /// The node after a restart.
     pub async fn restarted(self) -> Self {
         self.stopped().await.started()
+    }
+
+    /// Changes the database behind the bridge's back.
+    pub async fn execute(&self, sql: &'static str) {
+        self.local.db().call("test", move |conn| Ok(conn.execute_batch(sql)?)).await.unwrap();
     }
 
     pub async fn up(&self) {

@@ -13,6 +13,9 @@ use super::world::{BOB, CLOSE, Remote, World, json_text, request, settle, unsign
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(61);
+/// The two tasks of a node that always sleep (the outbound pump between looks, and the one that forgets), and one
+/// that rests from a failure.
+const ALL_AND_ONE: usize = 3;
 
 #[tokio::test]
 async fn mail_that_cannot_be_kept_is_not_acked_and_nothing_overtakes_it() {
@@ -22,7 +25,7 @@ async fn mail_that_cannot_be_kept_is_not_acked_and_nothing_overtakes_it() {
     let mail = ["q1", "q2"].map(|id| Value::Object(unsigned(id)));
     world.relay.deliver(CLOSE, mail.clone());
     world.event(|event| matches!(event, Event::Checked { .. }).then_some(())).await;
-    settle().await;
+    world.asleep(ALL_AND_ONE).await;
     world.execute("ALTER TABLE gone RENAME TO bridged").await;
     world.clock.advance(SECOND);
     world.relay.called("GET /inbox/", 2).await;
@@ -68,7 +71,7 @@ async fn a_settlement_that_fails_sends_the_same_id_again() {
     world.execute("CREATE TRIGGER stuck BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'no'); END").await;
     world.send(request("m1")).await;
     world.posted_times(1).await;
-    settle().await;
+    world.asleep(ALL_AND_ONE).await;
     world.execute("DROP TRIGGER stuck").await;
     world.clock.advance(SECOND);
     world.accepted("m1").await;
@@ -83,7 +86,7 @@ async fn a_task_that_dies_costs_its_message_a_minute_and_the_others_nothing() {
     world.random.strike();
     world.send(request("m1")).await;
     world.posted_times(1).await;
-    settle().await;
+    world.holds("SELECT 1 FROM outbox WHERE id = 'm1' AND attempts = 1").await;
     world.send(request("m2")).await;
     world.accepted("m2").await;
     world.clock.advance(MINUTE);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::relay::{HANG, Say};
 use super::world::{
-    BOB, CLOSE, NOW, Remote, World, answer, body_of, relay_notice, request, settle, text_of, unsigned,
+    BOB, CLOSE, NOW, Remote, World, answer, body_of, close, relay_notice, request, settle, text_of, unsigned,
 };
 
 const TAKE: &str = "GET /inbox/acme/finance/ana/close";
@@ -69,6 +69,27 @@ async fn the_answer_to_a_sealed_request_is_sealed_for_its_reply_key() {
     let content: Value = serde_json::from_slice(&opened).unwrap();
     assert_eq!(content["body"], json!({"type": "text/plain", "text": "what of r1?"}));
     assert!(world.relay.calls("GET /agents/").is_empty(), "the relay is not asked for a key");
+}
+
+#[tokio::test]
+async fn mail_and_notices_ring_the_agent_that_waits_for_them() {
+    let mut world = World::new().await;
+    let waiting = world.wakeups.subscribe(close());
+    for failure in [false, true] {
+        let woken = waiting.woken();
+        tokio::pin!(woken);
+        woken.as_mut().enable();
+        if failure {
+            world.relay.script("POST /messages", Say::error(403, "no"));
+            world.send(request("m1")).await;
+            world.failed("m1").await;
+        } else {
+            world.relay.deliver(CLOSE, [Value::Object(unsigned("q1"))]);
+            world.delivered("q1").await;
+        }
+        tokio::time::timeout(HANG, woken).await.unwrap();
+        assert!(!world.inbox().await.is_empty(), "what rings is there already");
+    }
 }
 
 #[tokio::test]

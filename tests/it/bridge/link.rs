@@ -10,9 +10,11 @@ use redsyn_bridge::proto::redsyn::keys::KeyRegistration;
 use serde_json::json;
 
 use super::relay::{Relay, Say};
-use super::world::{CLOSE, NOW, World, body_of, request, settle};
+use super::world::{CLOSE, NOW, World, body_of, request};
 
 const MINUTE: Duration = Duration::from_secs(61);
+/// The tasks that sleep while a node tries to bring its link up.
+const FORGETTING_AND_TRYING: usize = 2;
 
 #[tokio::test]
 async fn a_node_registers_its_keys_and_announces_its_agents() {
@@ -47,7 +49,7 @@ async fn a_relay_that_is_away_at_first_is_tried_until_it_answers() {
     .await;
     for times in 1..=2 {
         world.relay.called("PUT /nodes/key", times).await;
-        settle().await;
+        world.asleep(FORGETTING_AND_TRYING).await;
         assert!(!world.link.is_connected());
         world.clock.advance(MINUTE);
     }
@@ -63,7 +65,7 @@ async fn a_token_that_is_refused_is_said_so_and_costs_no_message() {
     .await;
     world.send(request("m1")).await;
     world.relay.called("PUT /nodes/key", 1).await;
-    settle().await;
+    world.asleep(FORGETTING_AND_TRYING).await;
     assert!(
         matches!(world.link.state(), LinkState::Down { why, .. } if why.contains("token")),
         "{:?}",

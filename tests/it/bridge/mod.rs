@@ -5,6 +5,7 @@ mod crash;
 mod demo;
 mod fake_relay;
 mod faults;
+mod files;
 mod inbound;
 mod link;
 mod outbound;

@@ -148,6 +148,33 @@ impl World {
         self.local.db().call("test", move |conn| Ok(conn.execute_batch(sql)?)).await.unwrap();
     }
 
+    /// Waits until so many tasks of the node sleep, so that moving the clock wakes them.
+    pub async fn asleep(&self, sleepers: usize) {
+        let waited = tokio::time::timeout(HANG, async {
+            while self.clock.sleepers() < sleepers {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(waited.await.is_ok(), "{} sleep, not {sleepers}", self.clock.sleepers());
+    }
+
+    /// Waits until the database says so.
+    pub async fn holds(&self, condition: &'static str) {
+        let sql = format!("SELECT EXISTS ({condition})");
+        let look = || {
+            let sql = sql.clone();
+            self.local
+                .db()
+                .call("test", move |conn| Ok(conn.query_row(&sql, [], |row| row.get::<_, bool>(0))?))
+        };
+        let waited = tokio::time::timeout(HANG, async {
+            while !look().await.unwrap() {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(waited.await.is_ok(), "never: {condition}");
+    }
+
     pub async fn up(&self) {
         tokio::time::timeout(HANG, self.link.up()).await.unwrap();
     }

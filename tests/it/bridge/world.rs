@@ -72,6 +72,8 @@ pub struct World {
     pub keys: NodeKeys,
     pub events: broadcast::Receiver<Event>,
     pub random: Arc<Treacherous>,
+    /// Rings local agents.
+    pub wakeups: Wakeups<AgentName>,
     folder: tempfile::TempDir,
     more: String,
     stop: CancellationToken,
@@ -114,14 +116,29 @@ impl World {
         let token = Secret::new("the-token");
         let client = RelayClient::new(&relay.url, token, &config.version, shared.clone()).unwrap();
         let random = Arc::new(Treacherous::default());
+        let wakeups = Wakeups::default();
         let same_keys = NodeKeys::parse(&keys.to_text()).unwrap();
         let (bridge, carrier) =
-            Bridge::new(&config, store, client, same_keys, Wakeups::default(), shared, random.clone());
+            Bridge::new(&config, store, client, same_keys, wakeups.clone(), shared, random.clone());
         let (link, events) = (Arc::clone(&bridge.link), Events::watch(&bridge.events));
         let stop = CancellationToken::new();
         let running = tokio::spawn(bridge.run(stop.clone()));
         let carrier = Arc::new(carrier);
-        Self { relay, clock, local, link, carrier, keys, events, random, folder, more, stop, running }
+        Self {
+            relay,
+            clock,
+            local,
+            link,
+            carrier,
+            keys,
+            events,
+            random,
+            wakeups,
+            folder,
+            more,
+            stop,
+            running,
+        }
     }
 
     /// Stops the node in an orderly way.

@@ -49,7 +49,7 @@ fn secrets_are_made_once_for_their_owner_alone() {
     write(folder.path(), "config.yaml", &config(free_port(), free_port()));
     let (process, _) = start(folder.path());
     assert_eq!(process.terminate(), Some(0));
-    let files = ["broker.secret", "node.key", "redsyn.token"];
+    let files = ["broker.secret", "node.key", "relay/node.token"];
     let read = || files.map(|name| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap());
     let first = read();
     for name in files {

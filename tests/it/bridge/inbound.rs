@@ -205,7 +205,9 @@ async fn a_signature_from_another_time_is_refused() {
 
 #[tokio::test]
 async fn times_are_measured_by_the_relays_clock() {
-    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| relay.skew(6 * 3600)).await;
+    let mut world =
+        World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| relay.skew(6 * 3600))
+            .await;
     world.up().await;
     let later = NOW.secs() + 6 * 3600;
     let envelope = Remote::new().signed("q1", |envelope| {

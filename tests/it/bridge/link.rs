@@ -153,11 +153,12 @@ async fn a_token_that_dies_before_the_key_is_asked_for_costs_no_message() {
 
 #[tokio::test]
 async fn one_agent_that_is_refused_does_not_keep_the_others_out() {
-    let mut world = World::scripted("agents: {aaa: {}, close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
-        let quota = json!({"error": "the plan has 1 agent", "status": 403, "quota": true});
-        relay.script("PUT /agents/acme/finance/ana/aaa", Say::Json(403, quota));
-    })
-    .await;
+    let mut world =
+        World::scripted("agents: {aaa: {}, close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
+            let quota = json!({"error": "the plan has 1 agent", "status": 403, "quota": true});
+            relay.script("PUT /agents/acme/finance/ana/aaa", Say::Json(403, quota));
+        })
+        .await;
     world.up().await;
     world.send(request("m1")).await;
     world.accepted("m1").await;
@@ -175,8 +176,10 @@ async fn a_link_without_a_call_in_the_last_minute_is_not_called_connected() {
 
 #[tokio::test]
 async fn the_relays_time_is_taken_from_its_date() {
-    let mut world =
-        World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| relay.skew(5 * 3600)).await;
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
+        relay.skew(5 * 3600)
+    })
+    .await;
     world.send(request("m1")).await;
     world.accepted("m1").await;
     let relay_now = NOW.plus(Duration::from_secs(5 * 3600));

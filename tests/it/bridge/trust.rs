@@ -72,7 +72,8 @@ async fn an_agent_that_takes_signed_requests_refuses_others() {
 
 #[tokio::test]
 async fn an_agent_that_takes_encrypted_requests_refuses_others() {
-    let mut world = World::with("agents: {close: {hold: true, allow: [org:globex], accept: encrypted}}").await;
+    let mut world =
+        World::with("agents: {close: {hold: true, allow: [org:globex], accept: encrypted}}").await;
     let bob = Remote::new();
     world.relay.deliver(CLOSE, [bob.signed("q1", |_| ()), bob.sealed("q2", &world.keys)]);
     assert_eq!(world.refused("q1").await, "acme/finance/ana/close takes only encrypted requests");

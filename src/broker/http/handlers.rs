@@ -57,6 +57,6 @@ async fn by_route(service: &Service, caller: Caller) -> Answered {
             let receipt = service.receipt(agent, (id, hexadecimal), &body, no_route).await?;
             Answer::with(StatusCode::CREATED, &receipt)
         }
-        Route::About | Route::Unknown => Err(no_route),
+        Route::About | Route::Health | Route::Unknown => Err(no_route),
     }
 }

@@ -80,7 +80,8 @@ impl Keyrings {
         }
         let Request { method, target, body } = request;
         let Credentials { key_id, timestamp, signature, .. } = given;
-        let signed = Signed { agent: agent.as_str(), key_id, timestamp, method, target, body };
+        let signed =
+            Signed { agent: agent.as_str(), key_id, timestamp, method, target, body: body.as_bytes() };
         if !hmac::verify_hex(key.secret.expose().as_bytes(), &[signed.text().as_bytes()], signature) {
             return Err(failure(&agent, "invalid signature"));
         }

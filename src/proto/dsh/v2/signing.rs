@@ -18,13 +18,13 @@ pub struct Signed<'a> {
     pub method: &'a str,
     /// The target of the request line, query included, as it was sent.
     pub target: &'a str,
-    pub body: &'a str,
+    pub body: &'a [u8],
 }
 
 impl Signed<'_> {
     /// The signed text: one line each, the body as its SHA-256.
     pub fn text(&self) -> String {
-        let digest = sha256::hex(self.body.as_bytes());
+        let digest = sha256::hex(self.body);
         let Self { agent, timestamp, method, target, .. } = *self;
         let rest = [timestamp, method, target, &digest];
         let lines = [agent].into_iter().chain(self.key_id).chain(rest);
@@ -43,7 +43,7 @@ mod tests {
         timestamp: "1755250000",
         method: "POST",
         target: "/v1/messages",
-        body: r#"{"body":"Please review this change","execution_mode":"read","idempotency_key":"dsh:9f2c1a","kind":"request","origin":"dsh","session_ref":"dsh","target":"codex","ttl_seconds":3600}"#,
+        body: br#"{"body":"Please review this change","execution_mode":"read","idempotency_key":"dsh:9f2c1a","kind":"request","origin":"dsh","session_ref":"dsh","target":"codex","ttl_seconds":3600}"#,
     };
 
     #[test]
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_key_id_has_a_line_of_its_own() {
-        let text = Signed { key_id: Some("k1"), body: "", ..SIGNED }.text();
+        let text = Signed { key_id: Some("k1"), body: b"", ..SIGNED }.text();
         assert!(text.starts_with("test-agent\nk1\n1755250000\nPOST\n/v1/messages\ne3b0c442"), "{text}");
     }
 }

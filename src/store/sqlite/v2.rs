@@ -24,8 +24,6 @@ use crate::store::v2::{
     StoredMessage, Swept,
 };
 
-pub(crate) use create::insert_message;
-
 /// A step of [`local_schema`](super::local_schema).
 pub(crate) const SCHEMA: &str = include_str!("v2/schema.sql");
 
@@ -47,7 +45,7 @@ impl V2Store {
     /// # Errors
     /// When the store fails, as everywhere below.
     pub async fn create(&self, message: NewMessage, inbox: Name) -> Result<Created, StoreError> {
-        self.db.call("v2_create", move |conn| insert_message(conn, &message, Some(&inbox))).await
+        self.db.call("v2_create", move |conn| create::create(conn, &message, &inbox)).await
     }
 
     /// Tidies up, then leases queued messages to the agent, oldest first.

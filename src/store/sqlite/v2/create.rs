@@ -3,16 +3,24 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{rows, sql};
-use crate::domain::clock::Timestamp;
 use crate::domain::v2::delivery::Status;
 use crate::proto::dsh::v2::message::Kind;
 use crate::proto::dsh::v2::name::Name;
 use crate::store::StoreError;
 use crate::store::v2::{Created, NewMessage, StoredMessage};
 
+/// Stores what an agent of this machine sends. A reply is noted at what it answers.
+pub(super) fn create(conn: &Connection, message: &NewMessage, inbox: &Name) -> Result<Created, StoreError> {
+    let created = insert_message(conn, message, Some(inbox))?;
+    if let (false, Kind::Reply, Some(parent)) = (created.duplicate, message.kind, &message.parent_id) {
+        conn.prepare_cached(sql::ANSWERED)?.execute(params![parent, message.created_at.millis()])?;
+    }
+    Ok(created)
+}
+
 /// Stores a message unless its origin has used its idempotency key before. `inbox` is the agent of this machine that
 /// may take it; `None` for mail that leaves the machine. Part of the caller's transaction.
-pub(crate) fn insert_message(
+pub(super) fn insert_message(
     conn: &Connection,
     message: &NewMessage,
     inbox: Option<&Name>,
@@ -39,9 +47,6 @@ pub(crate) fn insert_message(
     if stored == 0 {
         return known(conn, message);
     }
-    if let (Kind::Reply, Some(parent)) = (message.kind, &message.parent_id) {
-        answered(conn, parent, message.created_at)?;
-    }
     Ok(Created { id: message.id.clone(), duplicate: false, conflict: false })
 }
 
@@ -67,9 +72,4 @@ fn says_the_same(known: &StoredMessage, message: &NewMessage) -> bool {
         ..known.message.clone()
     };
     known == *message
-}
-
-fn answered(conn: &Connection, parent: &str, at: Timestamp) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::ANSWERED)?.execute(params![parent, at.millis()])?;
-    Ok(())
 }

@@ -30,7 +30,6 @@ const CRATES: &[(&str, &[&str])] = &[
     ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks"]),
     ("rusqlite", &["store/sqlite"]),
     ("clap", &["cli", "main.rs"]),
-    ("anyhow", &["cli", "runtime", "main.rs"]),
 ];
 
 /// Ways to the system's clock, and the places that may use them.

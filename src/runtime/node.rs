@@ -193,6 +193,9 @@ impl Node {
         let ended = tokio::select! {
             () = until.cancelled() => Ok(()),
             Some(ended) = self.tasks.join_next() => task_result(ended),
+            ended = relay_ended(&mut self.relay) => ended,
+            // Stopping tells why.
+            () = self.store.db().ended() => Ok(()),
         };
         ended.and(self.stop().await)
     }
@@ -220,6 +223,14 @@ impl Node {
             result = finish => result,
             () = clock.sleep(STOP_LIMIT) => Err(RunError::other("not everything stopped within 5 s")),
         }
+    }
+}
+
+/// Resolves when an embedded relay ends by itself; never without one.
+async fn relay_ended(relay: &mut Option<RelayHost>) -> Result<(), RunError> {
+    match relay {
+        Some(relay) => relay.ended().await,
+        None => std::future::pending().await,
     }
 }
 

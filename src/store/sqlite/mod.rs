@@ -1,6 +1,7 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod bridge;
+pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
 pub mod local;
@@ -9,6 +10,7 @@ pub mod local_schema;
 mod plans;
 pub mod relay;
 pub mod schema;
+pub mod v2;
 
 use crate::store::StoreError;
 

@@ -145,6 +145,16 @@ fn each_outside_crate_stays_in_its_place() {
     }
 }
 
+/// The macros panic when the reader has gone away, and `serve` must outlive it.
+#[test]
+fn only_the_printer_prints() {
+    for source in sources() {
+        let prints =
+            ["print!(", "println!(", "eprint!(", "eprintln!("].iter().any(|m| source.code.contains(m));
+        assert!(!prints, "src/{} prints by itself: use cli::print", source.path);
+    }
+}
+
 #[test]
 fn files_stay_small() {
     for source in sources() {

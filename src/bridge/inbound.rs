@@ -97,11 +97,11 @@ impl Inbound {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    if error.status() == Some(404) || error.status() == Some(401) {
+                    if let Some(status @ (401 | 404)) = error.status() {
                         // The relay may have been replaced by an empty one.
                         tokio::select! {
                             () = stop.cancelled() => return,
-                            introduced = self.link.introduce_since(introductions) => {
+                            introduced = self.link.introduce_again(introductions, status) => {
                                 if let Err(error) = introduced {
                                     self.link.lost(&error);
                                 }

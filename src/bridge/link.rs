@@ -1,7 +1,7 @@
 //! The state of the link to the relay, and what brings it up: keys registered, agents announced (mapping §6, §8).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
@@ -16,6 +16,9 @@ use crate::redsyn_client::{Announcement, CallError, RelayClient};
 
 /// Without a successful call for this long the link is not called connected (mapping §6).
 const FRESH: Duration = Duration::from_secs(60);
+/// How often a 404 may make us introduce ourselves again. It mostly means that the recipient does not exist, and
+/// announcing every agent for each mistyped address would be a burden to the relay.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct Link {
     introducing: Mutex<()>,
     /// How many introductions have succeeded.
     introductions: AtomicU64,
+    /// When a 404 last made us introduce ourselves, in milliseconds.
+    after_404: AtomicI64,
 }
 
 impl Link {
@@ -53,7 +58,17 @@ impl Link {
     ) -> Self {
         let state = watch::Sender::new(LinkState::Starting);
         let introducing = Mutex::new(());
-        Self { client, keys, names, clock, random, state, introducing, introductions: AtomicU64::new(0) }
+        Self {
+            client,
+            keys,
+            names,
+            clock,
+            random,
+            state,
+            introducing,
+            introductions: AtomicU64::new(0),
+            after_404: AtomicI64::new(i64::MIN),
+        }
     }
 
     pub fn state(&self) -> LinkState {
@@ -134,6 +149,23 @@ impl Link {
         }
     }
 
+    /// Introduces this node after a call that was refused as if the relay did not know us: with 401 always, with 404
+    /// at most once a minute. Whether the call is worth another try.
+    ///
+    /// # Errors
+    /// See [`Link::introduce_since`].
+    pub async fn introduce_again(&self, known: u64, status: u16) -> Result<bool, CallError> {
+        if status == 404 && self.introductions() == known {
+            let now = self.clock.now();
+            let last = Timestamp::from_millis(self.after_404.load(Ordering::Acquire));
+            if last.millis() != i64::MIN && now.since(last) < AGAIN {
+                return Ok(false);
+            }
+            self.after_404.store(now.millis(), Ordering::Release);
+        }
+        self.introduce_since(known).await.map(|()| true)
+    }
+
     /// A call succeeded.
     pub fn found(&self) {
         let now = self.clock.now();
@@ -182,6 +214,10 @@ fn explain(error: &CallError) -> String {
         Some(409) => {
             format!("{error}: the relay has another key for this node; use the node's own token and key file")
         }
+        Some(404) => format!(
+            "{error}: an organisation, team or user of redsyn.scope is missing at the relay; make it there (see \
+             docs/relay.md), correct redsyn.scope, or correct the URL in redsyn.relay"
+        ),
         Some(400) => format!("{error}: the relay does not offer this API date; see redsyn.version"),
         _ => error.to_string(),
     }

@@ -195,10 +195,14 @@ impl Outbound {
             Err(CallError::Refused(refusal)) if matches!(refusal.status(), 401 | 404) => refusal,
             Err(error) => return self.not_sent(error),
         };
-        if let Err(error) = self.link.introduce_since(introductions).await {
-            self.link.lost(&error);
-            // The node itself is not welcome: that says nothing about the message.
-            return Outcome::Later { why: error.to_string(), asked: error.retry_after() };
+        match self.link.introduce_again(introductions, refusal.status()).await {
+            Ok(true) => {}
+            Ok(false) => return self.not_sent(CallError::Refused(refusal)),
+            Err(error) => {
+                self.link.lost(&error);
+                // The node itself is not welcome: that says nothing about the message.
+                return Outcome::Later { why: error.to_string(), asked: error.retry_after() };
+            }
         }
         tracing::info!(id = ?brief(entry.id.as_str()), status = refusal.status(), "introduced_again");
         self.once(entry).await.unwrap_or_else(|error| self.not_sent(error))

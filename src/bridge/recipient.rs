@@ -29,6 +29,9 @@ impl Outbound {
         }
         let recipient = match self.client.agent_key(&entry.remote.agent).await? {
             Some(answer) => self.checked(&entry.remote.agent, &answer).await,
+            None if self.encrypt == Encrypt::Require => {
+                return Ok(Recipient::Nobody(self.unsealable(&entry.remote.agent).await?));
+            }
             None => self.keyless(&entry.remote.agent).await,
         };
         Ok(match recipient {
@@ -64,11 +67,22 @@ impl Outbound {
         }
     }
 
-    async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
-        if self.encrypt == Encrypt::Require {
-            let why = format!("{address} has no key to seal for, and redsyn.encrypt is `require`");
-            return Ok(Recipient::Nobody(Outcome::Failed { code: "no_key", why }));
+    /// Why nothing can be sealed for `address`: it has no key, or there is no such agent, for which the relay gives the
+    /// same answer when it is asked for the key.
+    async fn unsealable(&self, address: &AgentAddress) -> Result<Outcome, CallError> {
+        match self.client.get(&format!("/agents/{address}")).await {
+            Ok(_) => {
+                let why = format!("{address} has no key to seal for, and redsyn.encrypt is `require`");
+                Ok(Outcome::Failed { code: "no_key", why })
+            }
+            Err(CallError::Refused(refusal)) if refusal.status() == 404 => {
+                Ok(Outcome::Failed { code: "no_such_agent", why: refusal.body.error })
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
         if self.store.was_sealed(address.clone()).await? {
             let why =
                 format!("{address} had a key and has none now: plain text waits for a person's consent");

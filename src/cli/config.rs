@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::print;
 use crate::config::redsyn::{Accept, Encrypt, RedsynConfig, RelayMode, TokenSource};
 use crate::config::{BrokerSecret, Config, Storage};
 
@@ -36,13 +37,13 @@ pub fn run(args: &Args) -> ExitCode {
         Err(error) => return super::fail(&error.into()),
     };
     if *json {
-        println!("{}", json!({"config": understood(&config), "warnings": config.warnings}));
+        print::line(json!({"config": understood(&config), "warnings": config.warnings}));
         return ExitCode::SUCCESS;
     }
-    println!("{} is right", file.display());
-    print!("{}", lines(&understood(&config), 1));
+    print::line(format_args!("{} is right", file.display()));
+    print::text(lines(&understood(&config), 1));
     for warning in &config.warnings {
-        println!("warning: {warning}");
+        print::line(format_args!("warning: {warning}"));
     }
     ExitCode::SUCCESS
 }

@@ -22,7 +22,7 @@ pub struct Args {
 pub fn run(args: &Args) -> ExitCode {
     match write(args) {
         Ok(text) => {
-            print!("{text}");
+            super::print::text(text);
             ExitCode::SUCCESS
         }
         Err(error) => super::fail(&error),

@@ -12,6 +12,7 @@ use crate::runtime::error::RunError;
 pub mod config;
 pub mod demo;
 pub mod init;
+mod print;
 pub mod relay;
 pub mod serve;
 pub mod vectors;
@@ -66,7 +67,7 @@ fn block_on(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunE
 
 /// Says why on standard error.
 fn fail(error: &RunError) -> ExitCode {
-    eprintln!("redsyn-bridge: {error}");
+    print::aside(error);
     ExitCode::from(error.exit_code())
 }
 

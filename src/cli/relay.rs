@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::print;
 use crate::config::relay::RelayConfig;
 use crate::domain::clock::SystemClock;
 use crate::domain::random::SystemRandom;
@@ -100,7 +101,7 @@ async fn command(args: &RelayArgs) -> Result<(), RunError> {
 
 async fn serve(store: RelayStore, config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {
     let mut host = store.listen(&config.listen.to_string(), "listen").await?;
-    println!("listening on http://{}", host.address());
+    print::line(format_args!("listening on http://{}", host.address()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = host.ended() => ended,
@@ -113,13 +114,13 @@ async fn administer(service: &Service, command: &RelayCommand) -> Result<(), Run
         RelayCommand::Serve => {}
         RelayCommand::User(UserCommand::Add { email, plan, json }) => {
             let id = service.create_person(email, plan).await.map_err(refused)?;
-            print(*json, &id, || json!({"id": id.to_string(), "email": email, "plan": plan}));
+            answer(*json, &id, || json!({"id": id.to_string(), "email": email, "plan": plan}));
         }
         RelayCommand::User(UserCommand::Ls { json }) => list(&service.list().await.map_err(refused)?, *json),
         RelayCommand::Node(NodeCommand::Add { user, name, json }) => {
             let person = person(service, user).await?;
             let token = service.create_node(person, name).await.map_err(refused)?;
-            print(
+            answer(
                 *json,
                 &token.expose(),
                 || json!({"token": token.expose(), "user": person.to_string(), "name": name}),
@@ -146,19 +147,14 @@ async fn person(service: &Service, user: &str) -> Result<PersonId, RunError> {
 fn list(people: &[PersonSummary], json: bool) {
     if json {
         let people: Vec<_> = people.iter().map(as_json).collect();
-        println!("{}", json!(people));
+        print::line(json!(people));
         return;
     }
     let width = people.iter().map(|one| one.person.email.len()).max().unwrap_or_default();
     for one in people {
         let nodes: Vec<_> = one.nodes.iter().map(|node| node.name.as_str()).collect();
-        println!(
-            "{}  {:<width$}  {}  {}",
-            one.person.id,
-            one.person.email,
-            one.person.plan,
-            nodes.join(", ")
-        );
+        let (person, nodes) = (&one.person, nodes.join(", "));
+        print::line(format_args!("{}  {:<width$}  {}  {nodes}", person.id, person.email, person.plan));
     }
 }
 
@@ -172,6 +168,6 @@ fn as_json(one: &PersonSummary) -> serde_json::Value {
 }
 
 /// Just the one thing a script wants, or everything.
-fn print(json: bool, bare: &dyn std::fmt::Display, all: impl FnOnce() -> serde_json::Value) {
-    if json { println!("{}", all()) } else { println!("{bare}") }
+fn answer(json: bool, bare: &dyn std::fmt::Display, all: impl FnOnce() -> serde_json::Value) {
+    if json { print::line(all()) } else { print::line(bare) }
 }

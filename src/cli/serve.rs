@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use tokio_util::sync::CancellationToken;
 
+use super::print;
 use crate::config::Config;
 use crate::domain::clock::SystemClock;
 use crate::domain::random::SystemRandom;
@@ -39,14 +40,14 @@ pub fn run(args: &Args) -> ExitCode {
 async fn serve(file: &Path) -> Result<(), RunError> {
     let config = Config::load(file)?;
     for warning in &config.warnings {
-        eprintln!("redsyn-bridge: warning: {warning}");
+        print::aside(format_args!("warning: {warning}"));
     }
     // Before anything is made, so that an early signal ends a start as cleanly as a run.
     let stop = CancellationToken::new();
     signals::cancel_on_signal(stop.clone());
     let node =
         Node::start(&config, &Overrides::default(), SystemClock::shared(), SystemRandom::shared()).await?;
-    print!("{}", first_screen(&node, file));
+    print::text(first_screen(&node, file));
     node.run(stop).await
 }
 

@@ -2,9 +2,10 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::golden::broker::free_port;
-use crate::support::process::{Process, run};
+use crate::support::process::{Process, binary, run};
 use crate::support::world::write;
 
 fn config(port: u16, relay: u16) -> String {
@@ -59,6 +60,28 @@ fn secrets_are_made_once_for_their_owner_alone() {
     let (process, _) = start(folder.path());
     assert_eq!(read(), first, "a second start finds everything again");
     assert_eq!(process.terminate(), Some(0));
+}
+
+/// `redsyn-bridge … | head -1`: the reader goes away, and that is no failure.
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "relay.yaml", "dataDir: ./data\n");
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    let add = ["relay", "--config", "relay.yaml", "user", "add", "--email", "a@b.example", "--plan", "free"];
+    for arguments in [&["demo"][..], &["config", "check"], &add] {
+        let mut child = binary()
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !errors.contains("panicked"), "{arguments:?}: {errors}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::super::print;
 use crate::domain::clock::{Clock, SystemClock, Timestamp};
 
 /// Wide enough for the longest actor, `billing`.
@@ -20,7 +21,7 @@ impl Story {
 
     pub(super) fn title(&self, text: &str) {
         if !self.json {
-            println!("redsyn-bridge demo: {text}\n");
+            print::line(format_args!("redsyn-bridge demo: {text}\n"));
         }
     }
 
@@ -28,22 +29,23 @@ impl Story {
     pub(super) fn hop(&self, actor: &str, text: &str) {
         let since = SystemClock.now().since(self.began);
         if self.json {
-            println!("{}", json!({"ms": since.as_millis(), "actor": actor, "hop": text}));
+            print::line(json!({"ms": since.as_millis(), "actor": actor, "hop": text}));
         } else {
-            println!("{:>8.3} s  {actor:<ACTOR_WIDTH$}  {text}", since.as_secs_f64());
+            let seconds = since.as_secs_f64();
+            print::line(format_args!("{seconds:>8.3} s  {actor:<ACTOR_WIDTH$}  {text}"));
         }
     }
 
     pub(super) fn end(&self, text: &str) {
         let since = SystemClock.now().since(self.began);
         if self.json {
-            println!("{}", json!({"ms": since.as_millis(), "held": true}));
+            print::line(json!({"ms": since.as_millis(), "held": true}));
         } else {
-            println!(
+            print::line(format_args!(
                 "\n{text} ({:.3} s). Next: `{}` runs it for your own agents.",
                 since.as_secs_f64(),
                 super::super::called("serve")
-            );
+            ));
         }
     }
 }

@@ -103,11 +103,43 @@ async fn a_404_announces_the_agents_again_once() {
     world.accepted("m1").await;
     assert_eq!(world.relay.calls("PUT /agents/").len(), before + 1);
 
+    world.clock.advance(MINUTE);
     world.relay.script("POST /messages", Say::error(404, "there is no agent billing"));
     world.relay.script("POST /messages", Say::error(404, "there is no agent billing"));
     world.send(request("m2")).await;
     assert_eq!(world.failed("m2").await, "no_such_agent");
     assert_eq!(world.relay.calls("PUT /agents/").len(), before + 2);
+}
+
+/// An agent that writes to mistyped addresses must not have every agent announced again for each of them.
+#[tokio::test]
+async fn many_404s_announce_the_agents_once_a_minute() {
+    let mut world = World::new().await;
+    world.up().await;
+    let before = world.relay.calls("PUT /agents/").len();
+    for _ in 0..4 {
+        world.relay.script("POST /messages", Say::error(404, "there is no agent billing"));
+    }
+    for id in ["m1", "m2", "m3"] {
+        world.send(request(id)).await;
+        assert_eq!(world.failed(id).await, "no_such_agent");
+    }
+    assert_eq!(world.relay.calls("PUT /agents/").len(), before + 1);
+    assert_eq!(world.posted().len(), 4, "only the first was tried again");
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_announced_says_what_is_missing() {
+    let world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
+        relay.script("PUT /agents/", Say::error(404, "there is no team finance"));
+    })
+    .await;
+    world.relay.called("PUT /agents/", 1).await;
+    world.asleep(FORGETTING_AND_TRYING).await;
+    let LinkState::Down { why, .. } = world.link.state() else { panic!("{:?}", world.link.state()) };
+    for part in ["there is no team finance", "redsyn.scope", "docs/relay.md"] {
+        assert!(why.contains(part), "{why}");
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use redsyn_bridge::proto::dsh::names::{DshId, Party};
 use redsyn_bridge::proto::dsh::v1::envelope::{Kind, MessageType};
 use serde_json::{Value, json};
 
-use super::relay::Relay;
+use super::relay::{Relay, Say};
 use super::world::{BOB, CLOSE, NOW, Remote, World, body_of, json_text, request, unsigned};
 
 const EVA: &str = "globex/erp/eva/audit";
@@ -103,6 +103,20 @@ async fn require_fails_what_cannot_be_sealed() {
     assert_eq!(world.failed("m1").await, "no_key");
     assert_eq!(body_of(&world.inbox().await[0])["code"], "no_key");
     assert!(world.posted().is_empty());
+}
+
+/// A relay gives the same answer for the key of an agent without one and of an agent that does not exist.
+#[tokio::test]
+async fn require_tells_a_missing_agent_from_a_missing_key() {
+    let mut world = World::with("encrypt: require\nagents: {close: {hold: true, allow: [org:globex]}}").await;
+    world.up().await;
+    world.relay.script(&format!("GET /agents/{BOB}/key"), Say::error(404, "no such agent"));
+    world.relay.script(&format!("GET /agents/{BOB}"), Say::error(404, "there is no agent billing"));
+    world.send(request("m1")).await;
+    assert_eq!(world.failed("m1").await, "no_such_agent");
+    assert!(
+        body_of(&world.inbox().await[0])["error"].as_str().unwrap().contains("there is no agent billing")
+    );
 }
 
 #[tokio::test]

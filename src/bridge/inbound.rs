@@ -213,7 +213,7 @@ impl Inbound {
                     Err(error) => Err(left(&id, &error)),
                 }
             }
-            Verdict::Hold { why } => self.hold(agent, &envelope, item, why).await,
+            Verdict::Hold { why, key } => self.hold(agent, &envelope, item, why, key).await,
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
                 // What one sender's message lacks must not cost the others theirs.
@@ -230,6 +230,7 @@ impl Inbound {
         envelope: &DeliveredEnvelope,
         item: Value,
         why: String,
+        key: Option<VerifyingKey>,
     ) -> Result<Option<MessageId>, Left> {
         let held = Held {
             agent: agent.clone(),
@@ -237,11 +238,16 @@ impl Inbound {
             person: envelope.from.agent.person(),
             reason: why.clone(),
             envelope: item,
+            key: key.map(|key| key.to_string()),
             now: self.clock.now(),
         };
         match self.store.hold_arrival(held).await {
-            Ok(()) => {
+            Ok(dropped) => {
                 self.events.emit(Event::HeldIn { id: envelope.id.clone(), kind: envelope.kind, why });
+                if !dropped.is_empty() {
+                    tracing::warn!(count = dropped.len(), "held_mail_refused_for_newer");
+                    self.wake_outbound.notify_one();
+                }
                 Ok(None)
             }
             Err(error) => Err(left(&envelope.id, &error)),
@@ -260,6 +266,7 @@ impl Inbound {
         opened: Opened,
     ) -> Result<Option<MessageId>, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
+        let key = signer.as_ref().map(|(key, _)| *key);
         self.events.emit(Event::Checked {
             id: id.clone(),
             kind,
@@ -292,7 +299,8 @@ impl Inbound {
                 Ok(Some(id))
             }
             Ok(Landed::Held) => {
-                self.hold(agent, &envelope, item, "its signing key is not the pinned one".into()).await
+                let why = "its signing key is not the pinned one".to_owned();
+                self.hold(agent, &envelope, item, why, key).await
             }
             Err(error) => Err(left(&id, &error)),
         }

@@ -31,8 +31,10 @@ pub(super) enum Verdict {
     Refuse {
         why: String,
     },
+    /// Until a person decides about the key that it was signed with, or about unsigned mail.
     Hold {
         why: String,
+        key: Option<VerifyingKey>,
     },
     /// A failure of our own: neither keep nor ack; the lease brings it back.
     Leave {
@@ -104,9 +106,9 @@ impl Inbound {
             if mapped.accept != Accept::Any && envelope.kind == Kind::Request {
                 return Err(refuse("only signed requests are taken here"));
             }
-            if self.store.has_pin(person.clone()).await.map_err(leave)? {
+            if self.store.must_sign(person.clone()).await.map_err(leave)? {
                 let why = format!("{person} has a pinned key and sends unsigned");
-                return Err(Verdict::Hold { why });
+                return Err(Verdict::Hold { why, key: None });
             }
             return Ok(None);
         }
@@ -122,6 +124,7 @@ impl Inbound {
                 let fingerprint = signer.key.fingerprint();
                 Err(Verdict::Hold {
                     why: format!("{person} has another key than the pinned one: {fingerprint}"),
+                    key: Some(signer.key),
                 })
             }
         }

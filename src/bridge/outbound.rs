@@ -16,6 +16,7 @@ use super::names::Names;
 use super::recipient::Recipient;
 use super::{mapping, seal};
 use crate::config::redsyn::Encrypt;
+use crate::crypto::sign::VerifyingKey;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
@@ -68,7 +69,7 @@ struct Sends {
 pub(super) enum Outcome {
     Accepted { receipt: Receipt, sealed: bool },
     Later { why: String, asked: Option<Duration> },
-    Hold { why: String },
+    Hold { why: String, key: Option<VerifyingKey> },
     Failed { code: &'static str, why: String },
 }
 
@@ -127,7 +128,9 @@ impl Outbound {
         let Some(seq) = sends.entries.remove(&task) else { return };
         let Some(error) = panic else { return };
         tracing::error!(seq, %error, "outbound_task_failed");
-        if let Err(error) = self.store.postpone(seq, self.clock.now().plus(PANIC_PAUSE)).await {
+        let (next, why) =
+            (self.clock.now().plus(PANIC_PAUSE), "sending it failed here; see the log".to_owned());
+        if let Err(error) = self.store.postpone(seq, next, why).await {
             tracing::error!(seq, %error, "outbound_not_settled");
         }
     }
@@ -168,11 +171,12 @@ impl Outbound {
             Outcome::Later { why, asked } => {
                 let pause = full_jitter(entry.attempts.saturating_add(1), asked, &*self.random);
                 // Its sender hears of the expiry when it comes, however long the relay wants to be left alone.
-                self.store.postpone(entry.seq, now.plus(pause).min(entry.expires_at)).await?;
+                let next = now.plus(pause).min(entry.expires_at);
+                self.store.postpone(entry.seq, next, why.clone()).await?;
                 self.events.emit(Event::Postponed { id, kind, why });
             }
-            Outcome::Hold { why } => {
-                self.store.hold(entry, why.clone(), now).await?;
+            Outcome::Hold { why, key } => {
+                self.store.hold(entry, why.clone(), key, now).await?;
                 self.events.emit(Event::HeldOut { id, kind, why });
             }
             Outcome::Failed { code, why } => {

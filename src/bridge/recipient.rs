@@ -4,6 +4,7 @@
 use super::outbound::{Outbound, Outcome};
 use crate::config::redsyn::Encrypt;
 use crate::crypto::enc_key::EncKey;
+use crate::crypto::sign::VerifyingKey;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::keys::KeyAnswer;
 use crate::redsyn_client::CallError;
@@ -37,10 +38,10 @@ impl Outbound {
         Ok(match recipient {
             Ok(recipient) => recipient,
             // What the bridge itself says ("the signature does not hold") holds no content and waits for nobody.
-            Err(NotYet::Held(_)) if entry.local_id.is_none() && self.encrypt != Encrypt::Require => {
+            Err(NotYet::Held(..)) if entry.local_id.is_none() && self.encrypt != Encrypt::Require => {
                 Recipient::Open
             }
-            Err(NotYet::Held(why)) => Recipient::Nobody(Outcome::Hold { why }),
+            Err(NotYet::Held(why, key)) => Recipient::Nobody(Outcome::Hold { why, key }),
             Err(NotYet::Store(error)) => {
                 Recipient::Nobody(Outcome::Later { why: error.to_string(), asked: None })
             }
@@ -49,15 +50,16 @@ impl Outbound {
 
     /// The key a relay gives, if it holds and belongs to a signing key that is known or the person's first.
     async fn checked(&self, address: &AgentAddress, answer: &KeyAnswer) -> Result<Recipient, NotYet> {
-        let keys = answer
-            .check()
-            .map_err(|error| NotYet::Held(format!("the relay's key for {address} does not hold: {error}")))?;
+        let keys = answer.check().map_err(|error| {
+            NotYet::Held(format!("the relay's key for {address} does not hold: {error}"), None)
+        })?;
         let fingerprint = keys.signing_key.fingerprint();
         let now = self.clock.now();
         match self.store.pin_recipient(address.clone(), keys.signing_key, now).await? {
             PinState::Other => {
                 let person = address.person();
-                Err(NotYet::Held(format!("{person} has another key than the pinned one: {fingerprint}")))
+                let why = format!("{person} has another key than the pinned one: {fingerprint}");
+                Err(NotYet::Held(why, Some(keys.signing_key)))
             }
             PinState::First => {
                 tracing::info!(person = %address.person(), fingerprint, "pin_first_use");
@@ -86,7 +88,7 @@ impl Outbound {
         if self.store.was_sealed(address.clone()).await? {
             let why =
                 format!("{address} had a key and has none now: plain text waits for a person's consent");
-            return Err(NotYet::Held(why));
+            return Err(NotYet::Held(why, None));
         }
         Ok(Recipient::Open)
     }
@@ -103,7 +105,8 @@ pub(super) enum Recipient {
 
 /// Why an entry waits.
 enum NotYet {
-    Held(String),
+    /// Until a person decides; about the key that the relay gave, if it did.
+    Held(String, Option<VerifyingKey>),
     Store(StoreError),
 }
 

@@ -9,7 +9,7 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Person, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
-use crate::store::local::NewMessage;
+use crate::store::local::{NewMessage, Stages};
 
 /// A body and its references, in the clear: what is sealed, or sent as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +144,136 @@ pub struct Held {
     pub reason: String,
     /// The envelope as the relay delivered it.
     pub envelope: Value,
+    /// The verified key it was signed with; none when it is unsigned.
+    pub key: Option<String>,
     pub now: Timestamp,
+}
+
+/// Held inbound mail, as it is kept.
+#[derive(Clone, Debug)]
+pub struct HeldIn {
+    pub agent: AgentName,
+    pub id: MessageId,
+    pub person: Person,
+    pub reason: String,
+    pub envelope: Value,
+    pub since: Timestamp,
+    pub key: Option<String>,
+    /// A person has decided; it is about to be judged again.
+    pub released: bool,
+}
+
+/// Why an outbound message is held, and the key that the relay gave for its recipient.
+#[derive(Clone, Debug)]
+pub struct HeldKey {
+    pub reason: String,
+    pub key: Option<String>,
+}
+
+/// Held outbound mail.
+#[derive(Clone, Debug)]
+pub struct HeldOut {
+    pub entry: OutboxEntry,
+    pub reason: String,
+    pub key: Option<String>,
+}
+
+/// How many messages a decision has set free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    pub inbound: usize,
+    pub outbound: usize,
+}
+
+/// What became of the wish to accept a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    Accepted {
+        fingerprint: String,
+        released: Released,
+    },
+    /// No mail waits for a key of this person.
+    NothingWaits,
+    /// These do: several, or none with the fingerprint that was named.
+    WhichOne(Vec<String>),
+}
+
+/// A pinned key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// `org/user`.
+    pub person: String,
+    pub key: String,
+    /// A person here has compared its fingerprint.
+    pub verified: bool,
+    pub since: Timestamp,
+    /// Unsigned mail of the person is taken, too.
+    pub may_be_unsigned: bool,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// Held ones are among them.
+    pub outbox: i64,
+    pub held_out: i64,
+    pub held_in: i64,
+}
+
+/// A message in the outbox, as a person looks at it: no content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub id: String,
+    pub local_id: Option<String>,
+    pub agent: String,
+    pub kind: String,
+    pub to: String,
+    pub attempts: u32,
+    pub next_at: Timestamp,
+    pub expires_at: Timestamp,
+    /// Why it waits for a person.
+    pub held: Option<String>,
+    /// Nothing of its conversation waits before it.
+    pub is_next: bool,
+    /// Why the last try came to nothing.
+    pub why: Option<String>,
+}
+
+/// A message that crossed: what it is called beyond, and the conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossed {
+    pub agent: AgentName,
+    pub id: MessageId,
+    pub is_inbound: bool,
+    pub kind: Kind,
+    pub address: AgentAddress,
+    pub remote: AgentAddress,
+    pub thread: Option<String>,
+    pub session: Option<String>,
+}
+
+/// The local row of a message: no content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    pub from: String,
+    pub to: String,
+    pub kind: String,
+    pub status: String,
+    pub attempts: u32,
+    pub stored: Timestamp,
+    pub stages: Stages,
+}
+
+/// Everything known of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traced {
+    pub local_id: String,
+    /// None when the local row has been swept away, or is not here yet.
+    pub local: Option<Local>,
+    pub crossed: Option<Crossed>,
+    pub waiting: Option<Waiting>,
+    /// Held on its way in: why, and since when.
+    pub held: Option<(String, Timestamp)>,
 }
 
 /// Why a message did not reach anybody, as the local sender is told (mapping §6).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::{pins, sql};
@@ -14,7 +14,7 @@ use crate::proto::redsyn::address::{AddressedAgent, Session};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
-use crate::store::bridge::{Arrival, Content, Held, Landed, PinState, Refusal};
+use crate::store::bridge::{Arrival, Content, Landed, PinState, Refusal};
 use crate::store::local::{EndedMessage, Ending, NewMessage};
 use crate::store::sqlite::local::insert_message;
 
@@ -29,6 +29,7 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
         return Ok(Landed::Held);
     }
     mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
+    let held_since = end_hold(conn, &arrival.agent, &arrival.id)?;
     let mut message = arrival.message.clone();
     if arrival.kind.is_answer() && !answer(conn, arrival, &mut message)? {
         return Ok(Landed::Unasked);
@@ -42,6 +43,9 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     free_local_id(conn, arrival, &mut message)?;
     if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
         return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
+    }
+    if let Some(since) = held_since {
+        conn.prepare_cached(sql::STAGE_INBOUND_HELD)?.execute(params![message.id.as_str(), since])?;
     }
     if let Some(zip) = &arrival.zip {
         conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
@@ -66,6 +70,17 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     Ok(Landed::Delivered)
 }
 
+/// The held copy goes in the transaction that deals with the message, or a person would decide about it twice. Since
+/// when it was held.
+fn end_hold(conn: &Connection, agent: &AgentName, id: &MessageId) -> Result<Option<i64>, StoreError> {
+    let key = params![agent.as_str(), id.as_str()];
+    let since = conn.prepare_cached(sql::HELD_SINCE)?.query_row(key, |row| row.get(0)).optional()?;
+    if since.is_some() {
+        conn.prepare_cached(sql::DELETE_HELD)?.execute(params![agent.as_str(), id.as_str()])?;
+    }
+    Ok(since)
+}
+
 /// Ties an answer to the request it answers. False when we asked nothing of the kind of this sender.
 fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Result<bool, StoreError> {
     let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
@@ -79,6 +94,8 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
     message.reply_to = Some(parent.clone());
     message.parent_id = Some(parent);
+    // Whoever answers has taken it.
+    conn.prepare_cached(sql::STAGE_LEASED)?.execute(params![request.local_id, arrival.now.millis()])?;
     if arrival.kind == Kind::Reply {
         rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
         let status = if arrival.error { "failed" } else { "done" };
@@ -87,6 +104,10 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
             arrival.now.millis(),
             status
         ])?;
+        if arrival.error {
+            conn.prepare_cached(sql::STAGE_FAILED)?
+                .execute(params![request.local_id, arrival.now.millis()])?;
+        }
     }
     Ok(true)
 }
@@ -127,7 +148,7 @@ pub(super) fn is_seen(conn: &Connection, agent: &AgentName, id: &MessageId) -> R
 }
 
 /// Whether the id is new.
-fn mark_seen(
+pub(super) fn mark_seen(
     conn: &Connection,
     agent: &AgentName,
     id: &MessageId,
@@ -142,6 +163,7 @@ fn mark_seen(
 }
 
 pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreError> {
+    end_hold(conn, &refusal.agent, &refusal.id)?;
     if !mark_seen(conn, &refusal.agent, &refusal.id, refusal.now)? || refusal.kind != Kind::Request {
         return Ok(());
     }
@@ -163,19 +185,19 @@ pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreEr
 }
 
 /// What the bridge itself says to a sender whose request comes to nothing here.
-struct ErrorReply<'a> {
-    agent: &'a AgentName,
-    request: &'a MessageId,
-    from: &'a AddressedAgent,
-    to: &'a AddressedAgent,
-    thread: Option<&'a str>,
-    reply_key: Option<&'a str>,
-    text: &'a str,
-    now: Timestamp,
+pub(super) struct ErrorReply<'a> {
+    pub(super) agent: &'a AgentName,
+    pub(super) request: &'a MessageId,
+    pub(super) from: &'a AddressedAgent,
+    pub(super) to: &'a AddressedAgent,
+    pub(super) thread: Option<&'a str>,
+    pub(super) reply_key: Option<&'a str>,
+    pub(super) text: &'a str,
+    pub(super) now: Timestamp,
 }
 
 /// Puts an error reply into the outbox: one for a request, however often it is asked for.
-fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreError> {
+pub(super) fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreError> {
     let digest = sha256::hex(format!("{} {}", reply.agent.as_str(), reply.request).as_bytes());
     let id: MessageId = format!("refused:{digest}")
         .parse()
@@ -237,18 +259,6 @@ pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), Sto
             now: message.at,
         },
     )
-}
-
-pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::INSERT_HELD)?.execute(params![
-        held.agent.as_str(),
-        held.id.as_str(),
-        held.person.to_string(),
-        held.reason,
-        held.envelope.to_string(),
-        held.now.millis(),
-    ])?;
-    Ok(())
 }
 
 /// How many rows one transaction forgets, so that requests get through in between.

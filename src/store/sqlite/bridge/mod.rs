@@ -1,12 +1,15 @@
 //! The bridge's operations on the local store, each one transaction: outbox, arrivals, pins, held mail.
 
 mod arrivals;
+mod decisions;
 mod outbox;
 mod pins;
 mod rows;
 pub(crate) mod sql;
+mod views;
 
 pub(crate) use arrivals::ended;
+pub use decisions::HELD_PER_PERSON;
 
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
@@ -16,12 +19,17 @@ use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::{
-    Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, PinState, Refusal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Landed, OutboxEntry,
+    Pin, PinState, Refusal, Released, Traced, Waiting,
 };
 use crate::store::local::Sent;
 
 /// The schema step that adds the bridge's tables to the local store.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
+/// The schema step for what a person decides about keys and held mail.
+pub(crate) const DECISIONS: &str = include_str!("decisions.sql");
+/// How much held mail one call gives back; the next gives the rest.
+const RELEASE_BATCH: i64 = 50;
 
 /// A handle to the bridge's part of the local store. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -70,16 +78,25 @@ impl BridgeStore {
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn postpone(&self, seq: i64, next: Timestamp) -> Result<(), StoreError> {
-        self.db.call("bridge_postpone", move |conn| outbox::postpone(conn, seq, next)).await
+    pub async fn postpone(&self, seq: i64, next: Timestamp, why: String) -> Result<(), StoreError> {
+        self.db.call("bridge_postpone", move |conn| outbox::postpone(conn, seq, next, &why)).await
     }
 
-    /// It, and what follows in its lane, waits for a person's decision.
+    /// It, and what follows in its lane, waits for a person's decision; about `key`, when the relay gave one.
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn hold(&self, entry: OutboxEntry, reason: String, now: Timestamp) -> Result<(), StoreError> {
-        self.db.call("bridge_hold", move |conn| outbox::hold(conn, &entry, &reason, now)).await
+    pub async fn hold(
+        &self,
+        entry: OutboxEntry,
+        reason: String,
+        key: Option<VerifyingKey>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let key = key.map(|key| key.to_string());
+        self.db
+            .call("bridge_hold", move |conn| outbox::hold(conn, &entry, &reason, key.as_deref(), now))
+            .await
     }
 
     /// It will never arrive: out of the outbox, and the local sender gets `notice`, once.
@@ -118,12 +135,131 @@ impl BridgeStore {
         self.db.call("bridge_refuse", move |conn| arrivals::refuse(conn, &refusal)).await
     }
 
-    /// Keeps a copy of mail that waits for a person's decision.
+    /// Keeps a copy of mail that waits for a person's decision. What is over [`HELD_PER_PERSON`] is refused, the
+    /// oldest first; their ids.
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn hold_arrival(&self, held: Held) -> Result<(), StoreError> {
-        self.db.call("bridge_hold_arrival", move |conn| arrivals::hold(conn, &held)).await
+    pub async fn hold_arrival(&self, held: Held) -> Result<Vec<MessageId>, StoreError> {
+        self.db.call("bridge_hold_arrival", move |conn| decisions::hold(conn, &held)).await
+    }
+
+    /// Some of the held inbound mail that a decision has set free, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn released(&self) -> Result<Vec<HeldIn>, StoreError> {
+        self.db.call("bridge_released", |conn| decisions::released(conn, RELEASE_BATCH)).await
+    }
+
+    /// Pins a key that mail of this person waits for: the one with this fingerprint, or the only one. What waits for
+    /// it may go on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn accept_key(
+        &self,
+        person: Person,
+        fingerprint: Option<String>,
+        now: Timestamp,
+    ) -> Result<Acceptance, StoreError> {
+        let work = move |conn: &_| decisions::accept(conn, &person, fingerprint.as_deref(), now);
+        self.db.call("bridge_accept_key", work).await
+    }
+
+    /// Drops the inbound mail that waits for a decision about this person; requests are answered with an error. Gives
+    /// what may be acked to the relay.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn reject_held(
+        &self,
+        person: Person,
+        now: Timestamp,
+    ) -> Result<Vec<(AgentName, MessageId)>, StoreError> {
+        self.db.call("bridge_reject", move |conn| decisions::reject(conn, &person, now)).await
+    }
+
+    /// Marks a pinned key as verified by a person, and gives its fingerprint; the pinned ones when it is none of them.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn confirm_key(
+        &self,
+        person: Person,
+        fingerprint: String,
+    ) -> Result<Result<String, Vec<String>>, StoreError> {
+        self.db.call("bridge_confirm_key", move |conn| decisions::confirm(conn, &person, &fingerprint)).await
+    }
+
+    /// Lets plain text go to `address`, or to every address of the person. `None` when none of them ever had a key.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn allow_plain(
+        &self,
+        person: Person,
+        address: Option<AgentAddress>,
+        now: Timestamp,
+    ) -> Result<Option<Released>, StoreError> {
+        let work = move |conn: &_| decisions::allow_plain(conn, &person, address.as_ref(), now);
+        self.db.call("bridge_allow_plain", work).await
+    }
+
+    /// Takes unsigned mail of a person with a pinned key from now on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn allow_unsigned(&self, person: Person, now: Timestamp) -> Result<Released, StoreError> {
+        self.db.call("bridge_allow_unsigned", move |conn| decisions::allow_unsigned(conn, &person, now)).await
+    }
+
+    /// Every pin.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.db.call("bridge_pins", |conn| pins::list(conn, None)).await
+    }
+
+    /// Held inbound mail, each person's oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn held_in(&self) -> Result<Vec<HeldIn>, StoreError> {
+        self.db.call("bridge_held_in", |conn| decisions::list(conn, None, decisions::LIST_LIMIT)).await
+    }
+
+    /// Held outbound mail.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn held_out(&self) -> Result<Vec<HeldOut>, StoreError> {
+        self.db.call("bridge_held_out", views::held_out).await
+    }
+
+    /// What waits in the outbox, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn outbox(&self) -> Result<Vec<Waiting>, StoreError> {
+        self.db.call("bridge_outbox", views::outbox).await
+    }
+
+    /// How much waits.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn depths(&self) -> Result<Depths, StoreError> {
+        self.db.call("bridge_depths", views::depths).await
+    }
+
+    /// What is known of a message, by its id here or at the relay.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn trace(&self, id: String, agents: Vec<AgentName>) -> Result<Vec<Traced>, StoreError> {
+        self.db.call("bridge_trace", move |conn| views::trace(conn, &id, &agents)).await
     }
 
     /// How `key` stands to the pins of `person`, without changing them.
@@ -140,6 +276,14 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
         self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+    }
+
+    /// Whether unsigned mail of `person` is held: a key is pinned, and nobody here has allowed it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn must_sign(&self, person: Person) -> Result<bool, StoreError> {
+        self.db.call("bridge_must_sign", move |conn| pins::must_sign(conn, &person)).await
     }
 
     /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.

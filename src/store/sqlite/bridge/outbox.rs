@@ -252,8 +252,8 @@ fn settle(conn: &Connection, seq: i64) -> Result<bool, StoreError> {
     Ok(conn.prepare_cached(sql::DELETE_OUTBOX)?.execute([seq])? == 1)
 }
 
-pub(super) fn postpone(conn: &Connection, seq: i64, next: Timestamp) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::POSTPONE)?.execute(params![seq, next.millis()])?;
+pub(super) fn postpone(conn: &Connection, seq: i64, next: Timestamp, why: &str) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::POSTPONE)?.execute(params![seq, next.millis(), why])?;
     Ok(())
 }
 
@@ -261,9 +261,10 @@ pub(super) fn hold(
     conn: &Connection,
     entry: &OutboxEntry,
     reason: &str,
+    key: Option<&str>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let is_there = conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason])? == 1;
+    let is_there = conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason, key])? == 1;
     if let Some(local_id) = entry.local_id.as_deref().filter(|_| is_there) {
         conn.prepare_cached(sql::STAGE_HELD)?.execute(params![local_id, now.millis()])?;
     }

@@ -6,7 +6,7 @@ use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::store::StoreError;
-use crate::store::bridge::PinState;
+use crate::store::bridge::{Pin, PinState};
 
 pub(super) fn state(conn: &Connection, person: &Person, key: &str) -> Result<PinState, StoreError> {
     let mut statement = conn.prepare_cached(sql::PINS_OF)?;
@@ -22,6 +22,30 @@ pub(super) fn state(conn: &Connection, person: &Person, key: &str) -> Result<Pin
 pub(super) fn any(conn: &Connection, person: &Person) -> Result<bool, StoreError> {
     let first = conn.prepare_cached(sql::PINS_OF)?.query_row([person.to_string()], |_| Ok(())).optional()?;
     Ok(first.is_some())
+}
+
+/// Whether unsigned mail of this person waits for `keys allow-unsigned`.
+pub(super) fn must_sign(conn: &Connection, person: &Person) -> Result<bool, StoreError> {
+    Ok(any(conn, person)? && !conn.prepare_cached(sql::IS_UNSIGNED_ALLOWED)?.exists([person.to_string()])?)
+}
+
+/// The pins of one person, or of all.
+pub(super) fn list(conn: &Connection, person: Option<&Person>) -> Result<Vec<Pin>, StoreError> {
+    let (from, to) = match person {
+        Some(person) => (person.to_string(), person.to_string()),
+        None => (String::new(), char::MAX.to_string()),
+    };
+    let mut statement = conn.prepare_cached(sql::PINS)?;
+    let pins = statement.query_map([from, to], |row| {
+        Ok(Pin {
+            person: row.get(0)?,
+            key: row.get(1)?,
+            verified: row.get(2)?,
+            since: Timestamp::from_millis(row.get(3)?),
+            may_be_unsigned: row.get(4)?,
+        })
+    })?;
+    Ok(pins.collect::<Result<_, _>>()?)
 }
 
 /// Pins `key` when it is the person's first; never adds a second one.

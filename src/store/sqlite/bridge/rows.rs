@@ -10,7 +10,7 @@ use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, Sessi
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_MAX_SECS};
 use crate::store::StoreError;
-use crate::store::bridge::{Content, OutboxEntry};
+use crate::store::bridge::{Content, HeldKey, OutboxEntry};
 
 /// How long what crossed is remembered: the longest TTL, since a relay can deliver no later (mapping §6).
 pub(super) fn keep_until(now: Timestamp) -> i64 {
@@ -281,6 +281,15 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
         })
     };
     Ok(parse().map_err(|error| (seq, error)))
+}
+
+/// Held entries and what they wait for, the first to expire first. Unreadable ones are told of elsewhere.
+pub(super) fn held_entries(conn: &Connection, limit: i64) -> Result<Vec<(OutboxEntry, HeldKey)>, StoreError> {
+    let mut statement = conn.prepare_cached(sql::HELD_ENTRIES)?;
+    let held = statement
+        .query_map([limit], |row| Ok((entry(row)?, HeldKey { reason: row.get(16)?, key: row.get(17)? })))?;
+    let held = held.collect::<Result<Vec<_>, _>>()?;
+    Ok(held.into_iter().filter_map(|(entry, held)| Some((entry.ok()?, held))).collect())
 }
 
 fn content(body: &str, refs: &str) -> Result<Content, StoreError> {

@@ -16,9 +16,25 @@ pub(crate) const NEXT_DUE: &str =
 pub(crate) const DELETE_OUTBOX: &str = "DELETE FROM outbox WHERE seq = ?1";
 pub(crate) const DELETE_OUTBOX_ID: &str = "DELETE FROM outbox WHERE id = ?1 AND agent = ?2";
 pub(crate) const RETHREAD: &str = "UPDATE outbox SET thread = ?2 WHERE lane = ?1";
-pub(crate) const POSTPONE: &str = "UPDATE outbox SET attempts = attempts + 1, next_at = ?2 WHERE seq = ?1";
-pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2 WHERE seq = ?1";
+pub(crate) const POSTPONE: &str =
+    "UPDATE outbox SET attempts = attempts + 1, next_at = ?2, why = ?3 WHERE seq = ?1";
+pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2, held_key = ?3 WHERE seq = ?1";
 pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, expires_at = ?3 WHERE seq = ?1";
+
+pub(crate) const RELEASE_OUTBOX: &str =
+    "UPDATE outbox SET held = NULL, held_key = NULL, next_at = ?2 WHERE seq = ?1";
+pub(crate) const HELD_ENTRIES: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, \
+     reply_key, body, refs, error, ttl, expires_at, attempts, held, held_key FROM outbox \
+     WHERE held IS NOT NULL AND expires_at > 0 ORDER BY expires_at LIMIT ?1";
+pub(crate) const OUTBOX_LIST: &str = "SELECT id, local_id, agent, kind, remote, attempts, next_at, expires_at, held, \
+     head, why FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
+pub(crate) const OUTBOX_BY_ID: &str = "SELECT id, local_id, agent, kind, remote, attempts, next_at, expires_at, held, \
+     head, why FROM outbox WHERE id = ?1";
+// A person asks for these counts, no client does.
+pub(crate) const COUNT_OUTBOX: &str = "SELECT count(*) FROM outbox WHERE seq > 0";
+pub(crate) const COUNT_HELD_OUT: &str =
+    "SELECT count(*) FROM outbox WHERE held IS NOT NULL AND expires_at > 0";
+pub(crate) const COUNT_HELD: &str = "SELECT count(*) FROM held WHERE person > ''";
 
 pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
      thread, session, remote_session, reply_to, reply_key, keep_until) \
@@ -44,6 +60,11 @@ pub(crate) const STAGE_ANSWERED: &str =
 pub(crate) const STAGE_FAILED: &str =
     "UPDATE messages SET at_failed = ?2, status = 'failed' WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const STAGE_HELD: &str = "UPDATE messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_LEASED: &str =
+    "UPDATE messages SET at_leased = coalesce(at_leased, ?2) WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const STAGE_INBOUND_HELD: &str = "UPDATE messages SET at_held = ?2 WHERE id = ?1";
+pub(crate) const LOCAL_TRACE: &str = "SELECT sender, recipient, ts, kind, status, attempts, at_accepted, at_leased, \
+     at_acked, at_answered, at_held, at_failed FROM messages WHERE id = ?1";
 pub(crate) const STAGE_INBOUND_ANSWERED: &str = "UPDATE messages SET at_answered = ?2 WHERE id = ?1";
 pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
@@ -54,10 +75,31 @@ pub(crate) const INSERT_SEEN: &str =
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE (agent, id) IN \
      (SELECT agent, id FROM seen WHERE keep_until <= ?1 LIMIT ?2)";
-pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since, key, released) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET person = excluded.person, \
+     reason = excluded.reason, envelope = excluded.envelope, key = excluded.key, released = excluded.released";
+pub(crate) const COUNT_HELD_OF: &str = "SELECT count(*) FROM held WHERE person = ?1";
+pub(crate) const HELD_OF: &str = "SELECT agent, id, person, reason, envelope, since, key, released FROM held \
+     WHERE person >= ?1 AND person <= ?2 ORDER BY person, since LIMIT ?3";
+pub(crate) const HELD_RELEASED: &str = "SELECT agent, id, person, reason, envelope, since, key, released FROM held \
+     WHERE released = 1 AND since > 0 ORDER BY since LIMIT ?1";
+pub(crate) const HELD_SINCE: &str = "SELECT since FROM held WHERE agent = ?1 AND id = ?2";
+pub(crate) const HELD_BY_ID: &str = "SELECT reason, since FROM held WHERE agent = ?1 AND id = ?2";
+pub(crate) const DELETE_HELD: &str = "DELETE FROM held WHERE agent = ?1 AND id = ?2";
+pub(crate) const RELEASE_HELD: &str = "UPDATE held SET released = 1 WHERE person = ?1 AND key = ?2";
+pub(crate) const RELEASE_UNSIGNED: &str = "UPDATE held SET released = 1 WHERE person = ?1 AND key IS NULL";
 
 pub(crate) const PINS_OF: &str = "SELECT key, verified FROM pins WHERE person = ?1";
+pub(crate) const PINS: &str = "SELECT person, key, verified, since, \
+     EXISTS (SELECT 1 FROM unsigned_allowed WHERE unsigned_allowed.person = pins.person) \
+     FROM pins WHERE person >= ?1 AND person <= ?2 ORDER BY person, key";
+pub(crate) const VERIFY_PIN: &str = "UPDATE pins SET verified = 1 WHERE person = ?1 AND key = ?2";
+pub(crate) const ALLOW_UNSIGNED: &str =
+    "INSERT INTO unsigned_allowed (person, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+pub(crate) const IS_UNSIGNED_ALLOWED: &str = "SELECT 1 FROM unsigned_allowed WHERE person = ?1";
+pub(crate) const SEALED_OF_ORG: &str =
+    "SELECT address FROM sealed_addresses WHERE address >= ?1 AND address <= ?2";
+pub(crate) const DELETE_SEALED: &str = "DELETE FROM sealed_addresses WHERE address = ?1";
 pub(crate) const INSERT_PIN: &str =
     "INSERT INTO pins (person, key, since) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const INSERT_SEALED: &str =
@@ -77,6 +119,30 @@ pub(crate) const ALL: &[&str] = &[
     POSTPONE,
     HOLD_OUTBOX,
     HOLD_UNREADABLE,
+    RELEASE_OUTBOX,
+    HELD_ENTRIES,
+    OUTBOX_LIST,
+    OUTBOX_BY_ID,
+    COUNT_OUTBOX,
+    COUNT_HELD_OUT,
+    COUNT_HELD,
+    STAGE_LEASED,
+    STAGE_INBOUND_HELD,
+    LOCAL_TRACE,
+    COUNT_HELD_OF,
+    HELD_OF,
+    HELD_RELEASED,
+    HELD_SINCE,
+    HELD_BY_ID,
+    DELETE_HELD,
+    RELEASE_HELD,
+    RELEASE_UNSIGNED,
+    PINS,
+    VERIFY_PIN,
+    ALLOW_UNSIGNED,
+    IS_UNSIGNED_ALLOWED,
+    SEALED_OF_ORG,
+    DELETE_SEALED,
     INSERT_BRIDGED,
     BRIDGED_BY_LOCAL,
     BRIDGED_BY_ID,

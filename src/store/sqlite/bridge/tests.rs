@@ -2,6 +2,7 @@
 //! anything that a process keeps in memory.
 
 mod arrivals;
+mod decisions;
 mod departures;
 mod endings;
 mod model;

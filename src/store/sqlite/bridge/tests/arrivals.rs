@@ -52,7 +52,11 @@ async fn an_error_reply_fails_its_request() {
     let node = node.reopened().await;
     node.store.arrive(Arrival { error: true, ..reply("r1", &id("m1")) }).await.unwrap();
     let line = node.status("m1").await;
-    assert_eq!((line.status, line.stages.answered), (Status::Failed, Some(NOW)));
+    assert_eq!(
+        (line.status, line.stages.answered, line.stages.failed),
+        (Status::Failed, Some(NOW), Some(NOW))
+    );
+    assert_eq!(line.stages.leased, Some(NOW), "whoever answers has taken it");
 }
 
 #[tokio::test]
@@ -124,13 +128,14 @@ async fn held_mail_is_kept_as_it_was_delivered_and_is_not_seen() {
         person: "globex/bob".parse().unwrap(),
         reason: reason.into(),
         envelope: json!({"id": "q1", "body": {"type": "text/plain", "text": "hi"}}),
+        key: Some(key(2)),
         now: NOW,
     };
     node.store.hold_arrival(held("another key")).await.unwrap();
     let node = node.reopened().await;
     node.store.hold_arrival(held("again")).await.unwrap();
     let kept: String = node.one("SELECT reason || ' ' || envelope FROM held").await;
-    assert_eq!(kept, r#"another key {"id":"q1","body":{"type":"text/plain","text":"hi"}}"#);
+    assert_eq!(kept, r#"again {"id":"q1","body":{"type":"text/plain","text":"hi"}}"#);
     assert!(!node.store.is_seen(close(), id("q1")).await.unwrap());
 }
 

@@ -222,7 +222,7 @@ impl World {
     async fn postpone(&mut self, which: usize, secs: u8) {
         let Some((chosen, entry)) = self.choose(which).await else { return };
         let next = self.now.plus(Duration::from_secs(secs.into()));
-        self.node.store.postpone(entry.seq, next).await.unwrap();
+        self.node.store.postpone(entry.seq, next, "away".into()).await.unwrap();
         self.model.outbox.iter_mut().find(|other| other.name == chosen.name).unwrap().next = next;
     }
 

@@ -33,7 +33,7 @@ async fn a_held_head_blocks_its_lane_and_no_other() {
         in_thread(&node, local_id, thread).await;
     }
     let head = node.entry("a1").await;
-    node.store.hold(head, "another key".into(), NOW).await.unwrap();
+    node.store.hold(head, "another key".into(), None, NOW).await.unwrap();
     let node = node.reopened().await;
     assert_eq!(ids(&node.due().await), ["b1"]);
     let line = node.status("a1").await;
@@ -46,7 +46,7 @@ async fn what_is_held_until_its_time_is_over_expires() {
     let node = Node::new();
     in_thread(&node, "a1", "a").await;
     in_thread(&node, "a2", "a").await;
-    node.store.hold(node.entry("a1").await, "another key".into(), NOW).await.unwrap();
+    node.store.hold(node.entry("a1").await, "another key".into(), None, NOW).await.unwrap();
     let node = node.reopened().await;
     assert!(node.due_at(after(86_399)).await.is_empty());
     let due = node.due_at(after(86_400)).await;
@@ -62,7 +62,7 @@ async fn a_postponed_entry_waits_and_counts_its_tries() {
     in_thread(&node, "a1", "a").await;
     in_thread(&node, "a2", "a").await;
     let entry = node.entry("a1").await;
-    node.store.postpone(entry.seq, after(5)).await.unwrap();
+    node.store.postpone(entry.seq, after(5), "away".into()).await.unwrap();
     let node = node.reopened().await;
     assert!(node.due().await.is_empty(), "its lane waits with it");
     assert_eq!(node.store.next_due(NOW).await.unwrap(), Some(after(5)));
@@ -110,8 +110,8 @@ async fn an_entry_is_settled_once_whatever_comes_second() {
     node.accept(&failed, "failed", None).await;
     node.fail(&failed).await;
     node.fail(&accepted).await;
-    node.store.hold(accepted.clone(), "late".into(), NOW).await.unwrap();
-    node.store.postpone(accepted.seq, NOW).await.unwrap();
+    node.store.hold(accepted.clone(), "late".into(), None, NOW).await.unwrap();
+    node.store.postpone(accepted.seq, NOW, "away".into()).await.unwrap();
     assert_eq!(node.inbox_ids().await, ["undelivered:failed"], "exactly one notice, of the one that failed");
     assert_status(&node.status("failed").await, Status::Failed);
     let line = node.status("accepted").await;
@@ -137,7 +137,7 @@ async fn an_answer_proves_that_the_relay_has_the_request() {
         node.depart(request("m1")).await;
         let entry = node.entry("m1").await;
         // The 201 was lost on the way, and the next try is not due yet.
-        node.store.postpone(entry.seq, after(60)).await.unwrap();
+        node.store.postpone(entry.seq, after(60), "away".into()).await.unwrap();
         let node = node.reopened().await;
         node.store.arrive(Arrival { kind, ..reply("r1", &id("m1")) }).await.unwrap();
         assert_eq!(node.outbox_len().await, 0, "{kind}");

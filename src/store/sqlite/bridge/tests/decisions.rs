@@ -1,0 +1,170 @@
+//! What a person decides about keys, and what that sets free.
+
+use super::*;
+use crate::crypto::sign::VerifyingKey;
+use crate::proto::redsyn::address::Person;
+use crate::store::bridge::{Acceptance, Held, Landed, Released};
+use crate::store::sqlite::bridge::HELD_PER_PERSON;
+
+fn bob() -> Person {
+    "globex/bob".parse().unwrap()
+}
+
+fn verifying(seed: u8) -> VerifyingKey {
+    key(seed).parse().unwrap()
+}
+
+fn held(text: &str, key: Option<String>, since: u64) -> Held {
+    let envelope = json!({
+        "v": 1, "id": text, "kind": "request", "from": format!("{BOB}#s9"), "to": "acme/finance/ana/close#s4",
+        "thread": "t1", "reply_to": null, "ts": 1, "body": {"type": "text/plain", "text": "hi"}, "refs": [],
+        "files": null, "error": false, "sig": null, "signed": false, "expires": 2, "attempts": 1,
+    });
+    let reason = "another key".to_owned();
+    Held { agent: close(), id: id(text), person: bob(), reason, envelope, key, now: after(since) }
+}
+
+/// Bob is known by key 1; a message of his with key 2 and an unsigned one wait.
+async fn with_held() -> Node {
+    let node = Node::new();
+    node.store.arrive(Arrival { signer: Some(key(1)), ..arrival("q1", Kind::Request) }).await.unwrap();
+    node.store.hold_arrival(held("q2", Some(key(2)), 1)).await.unwrap();
+    node.store.hold_arrival(held("q3", None, 2)).await.unwrap();
+    node.reopened().await
+}
+
+async fn released(node: &Node) -> Vec<String> {
+    node.store.released().await.unwrap().into_iter().map(|held| held.id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn accepting_a_key_sets_free_what_waits_for_it_and_nothing_else() {
+    let node = with_held().await;
+    node.depart(request("m1")).await;
+    let entry = node.entry("m1").await;
+    node.store.hold(entry, "another key".into(), Some(verifying(2)), NOW).await.unwrap();
+    assert!(released(&node).await.is_empty());
+    let accepted = node.store.accept_key(bob(), None, after(5)).await.unwrap();
+    let fingerprint = verifying(2).fingerprint();
+    let free = Released { inbound: 1, outbound: 1 };
+    assert_eq!(accepted, Acceptance::Accepted { fingerprint, released: free });
+
+    let node = node.reopened().await;
+    assert_eq!(released(&node).await, ["q2"], "a crash does not lose the decision");
+    assert_eq!(node.due_at(after(5)).await.len(), 1);
+    let arrives = Arrival { signer: Some(key(2)), now: after(9), ..arrival("q2", Kind::Request) };
+    assert_eq!(node.store.arrive(arrives).await.unwrap(), Landed::Delivered);
+    assert!(released(&node).await.is_empty(), "what is delivered is not held any more");
+    assert_eq!(node.status("q2").await.stages.held, Some(after(1)));
+    assert_eq!(node.store.pins().await.unwrap().len(), 2, "pins are a set");
+}
+
+#[tokio::test]
+async fn with_several_keys_a_person_says_which() {
+    let node = with_held().await;
+    node.store.hold_arrival(held("q4", Some(key(3)), 3)).await.unwrap();
+    let print = |seed| verifying(seed).fingerprint();
+    let asked = node.store.accept_key(bob(), None, NOW).await.unwrap();
+    assert_eq!(asked, Acceptance::WhichOne(vec![print(2), print(3)]));
+    let wrong = node.store.accept_key(bob(), Some(print(9)), NOW).await.unwrap();
+    assert_eq!(wrong, Acceptance::WhichOne(vec![print(2), print(3)]));
+    let loosely = print(3).replace(':', "").to_uppercase();
+    node.store.accept_key(bob(), Some(loosely), NOW).await.unwrap();
+    assert_eq!(released(&node).await, ["q4"]);
+    let nobody = node.store.accept_key("globex/eva".parse().unwrap(), None, NOW).await.unwrap();
+    assert_eq!(nobody, Acceptance::NothingWaits);
+}
+
+#[tokio::test]
+async fn unsigned_mail_waits_for_a_decision_of_its_own() {
+    let node = with_held().await;
+    assert!(node.store.must_sign(bob()).await.unwrap());
+    let free = node.store.allow_unsigned(bob(), NOW).await.unwrap();
+    assert_eq!(free, Released { inbound: 1, outbound: 0 });
+    let node = node.reopened().await;
+    assert!(!node.store.must_sign(bob()).await.unwrap());
+    assert_eq!(released(&node).await, ["q3"]);
+    // It was judged before the decision, and is kept after it.
+    node.store.hold_arrival(held("q5", None, 5)).await.unwrap();
+    assert_eq!(released(&node).await, ["q3", "q5"]);
+    assert!(node.store.pins().await.unwrap()[0].may_be_unsigned);
+}
+
+#[tokio::test]
+async fn what_is_rejected_is_answered_once_and_gone() {
+    let node = with_held().await;
+    let dropped = node.store.reject_held(bob(), after(5)).await.unwrap();
+    assert_eq!(dropped, [(close(), id("q2")), (close(), id("q3"))]);
+    let node = node.reopened().await;
+    assert!(node.store.held_in().await.unwrap().is_empty());
+    assert!(node.store.is_seen(close(), id("q2")).await.unwrap(), "so that the next delivery is acked");
+    let due = node.due_at(after(5)).await;
+    assert_eq!(due.len(), 1, "the second waits behind the first");
+    assert!(due[0].error && due[0].reply_to == Some(id("q2")));
+    assert!(body_of(&due[0])["text"].as_str().unwrap().contains("rejected"));
+    assert!(node.store.reject_held(bob(), after(6)).await.unwrap().is_empty());
+    // A judgement that was made before: nothing is held twice.
+    node.store.hold_arrival(held("q2", Some(key(2)), 7)).await.unwrap();
+    assert!(node.store.held_in().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_fill_the_disk_with_held_mail() {
+    let node = with_held().await;
+    let most = u64::try_from(HELD_PER_PERSON).unwrap();
+    let mut dropped = Vec::new();
+    for n in 0..most {
+        dropped.extend(node.store.hold_arrival(held(&format!("f{n}"), Some(key(2)), 10 + n)).await.unwrap());
+    }
+    assert_eq!(dropped, [id("q2"), id("q3")], "the oldest first");
+    assert_eq!(node.store.depths().await.unwrap().held_in, HELD_PER_PERSON);
+    let why = body_of(&node.due_at(after(1000)).await[0])["text"].clone();
+    assert!(why.as_str().unwrap().contains("newer messages of globex/bob"), "{why}");
+}
+
+#[tokio::test]
+async fn plain_text_is_allowed_for_an_address_or_for_all_of_a_person() {
+    let node = Node::new();
+    let others = "globex/ops/bob/other";
+    for address in [BOB, others, EVA] {
+        let seed = if address == EVA { 2 } else { 1 };
+        node.store.pin_recipient(address.parse().unwrap(), verifying(seed), NOW).await.unwrap();
+    }
+    node.depart(request("m1")).await;
+    node.store.hold(node.entry("m1").await, "no key any more".into(), None, NOW).await.unwrap();
+    let sealed = |address: &str| node.store.was_sealed(address.parse().unwrap());
+    let one = Some(BOB.parse().unwrap());
+    let free = node.store.allow_plain(bob(), one, NOW).await.unwrap();
+    assert_eq!(free, Some(Released { inbound: 0, outbound: 1 }));
+    assert!(!sealed(BOB).await.unwrap() && sealed(others).await.unwrap() && sealed(EVA).await.unwrap());
+    assert_eq!(node.store.allow_plain(bob(), None, NOW).await.unwrap(), Some(Released::default()));
+    assert!(!sealed(others).await.unwrap() && sealed(EVA).await.unwrap());
+    assert_eq!(node.store.allow_plain(bob(), None, NOW).await.unwrap(), None, "nothing is left to allow");
+}
+
+#[tokio::test]
+async fn only_a_pinned_key_is_confirmed() {
+    let node = with_held().await;
+    let wrong = node.store.confirm_key(bob(), verifying(2).fingerprint()).await.unwrap();
+    assert_eq!(wrong, Err(vec![verifying(1).fingerprint()]));
+    node.store.confirm_key(bob(), verifying(1).fingerprint()).await.unwrap().unwrap();
+    assert!(node.store.pins().await.unwrap()[0].verified);
+}
+
+#[tokio::test]
+async fn a_message_is_traced_by_either_id() {
+    let node = with_held().await;
+    node.depart(departure("odd id", LocalKind::Request)).await;
+    let entry = node.due().await.remove(0);
+    node.store.postpone(entry.seq, after(7), "the relay is away".into()).await.unwrap();
+    for text in ["odd id", entry.id.as_str()] {
+        let traced = node.store.trace(text.to_owned(), vec![close()]).await.unwrap();
+        let [one] = traced.as_slice() else { panic!("{traced:?}") };
+        assert_eq!((one.local_id.as_str(), &one.crossed.as_ref().unwrap().id), ("odd id", &entry.id));
+        assert_eq!(one.local.as_ref().unwrap().stored, NOW);
+        assert_eq!(one.waiting.as_ref().unwrap().why.as_deref(), Some("the relay is away"));
+    }
+    let held = node.store.trace("q2".into(), vec![close()]).await.unwrap();
+    assert_eq!(held[0].held, Some(("another key".into(), after(1))));
+    assert!(node.store.trace("nobody".into(), vec![close()]).await.unwrap().is_empty());
+}

@@ -1,0 +1,149 @@
+//! What a person may look at: what waits, and how far a message has come. Nothing here writes.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::rows::{self, Direction};
+use super::{decisions, sql};
+use crate::domain::clock::Timestamp;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::redsyn::ids::MessageId;
+use crate::store::StoreError;
+use crate::store::bridge::{Crossed, Depths, HeldOut, Local, Traced, Waiting};
+use crate::store::local::Stages;
+
+pub(super) fn depths(conn: &Connection) -> Result<Depths, StoreError> {
+    let count = |sql: &'static str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0));
+    Ok(Depths {
+        outbox: count(sql::COUNT_OUTBOX)?,
+        held_out: count(sql::COUNT_HELD_OUT)?,
+        held_in: count(sql::COUNT_HELD)?,
+    })
+}
+
+pub(super) fn held_out(conn: &Connection) -> Result<Vec<HeldOut>, StoreError> {
+    let entries = rows::held_entries(conn, decisions::LIST_LIMIT)?;
+    Ok(entries
+        .into_iter()
+        .map(|(entry, held)| HeldOut { entry, reason: held.reason, key: held.key })
+        .collect())
+}
+
+/// What is in the outbox, oldest first.
+pub(super) fn outbox(conn: &Connection) -> Result<Vec<Waiting>, StoreError> {
+    let mut statement = conn.prepare_cached(sql::OUTBOX_LIST)?;
+    let waiting = statement.query_map([decisions::LIST_LIMIT], waiting)?;
+    Ok(waiting.collect::<Result<_, _>>()?)
+}
+
+fn waiting(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiting> {
+    Ok(Waiting {
+        id: row.get(0)?,
+        local_id: row.get(1)?,
+        agent: row.get(2)?,
+        kind: row.get(3)?,
+        to: row.get(4)?,
+        attempts: row.get(5)?,
+        next_at: Timestamp::from_millis(row.get(6)?),
+        expires_at: Timestamp::from_millis(row.get(7)?),
+        held: row.get(8)?,
+        is_next: row.get(9)?,
+        why: row.get(10)?,
+    })
+}
+
+/// Everything known of the message that is called `id` here or at the relay. `agents` are those with an address: ids
+/// from outside are kept with them.
+pub(super) fn trace(conn: &Connection, id: &str, agents: &[AgentName]) -> Result<Vec<Traced>, StoreError> {
+    let mut found = Vec::new();
+    for agent in agents {
+        for direction in [Direction::Out, Direction::In] {
+            let Ok(remote_id) = id.parse::<MessageId>() else { continue };
+            if let Some(row) = rows::by_id(conn, agent, &remote_id, direction)? {
+                found.push((row.local_id.clone(), Some((agent, row))));
+            }
+        }
+        if let Some(row) = rows::by_local(conn, agent, id)?
+            && !found.iter().any(|(local_id, _)| *local_id == row.local_id)
+        {
+            found.push((row.local_id.clone(), Some((agent, row))));
+        }
+    }
+    if found.is_empty() {
+        found.push((id.to_owned(), None));
+    }
+    let mut traced = Vec::new();
+    for (local_id, crossed) in found {
+        let local = local(conn, &local_id)?;
+        let waiting = match &crossed {
+            Some((_, row)) => out(conn, row.id.as_str())?,
+            None => out(conn, id)?,
+        };
+        let held = match &crossed {
+            Some(_) => None,
+            None => held(conn, id, agents)?,
+        };
+        let crossed = crossed.map(|(agent, row)| Crossed {
+            agent: agent.clone(),
+            id: row.id.clone(),
+            is_inbound: row.is_inbound,
+            kind: row.kind,
+            address: row.address.clone(),
+            remote: row.remote.clone(),
+            thread: row.conversation(),
+            session: row.session.map(|session| session.to_string()),
+        });
+        if local.is_some() || crossed.is_some() || waiting.is_some() || held.is_some() {
+            traced.push(Traced { local_id, local, crossed, waiting, held });
+        }
+    }
+    Ok(traced)
+}
+
+fn out(conn: &Connection, id: &str) -> Result<Option<Waiting>, StoreError> {
+    Ok(conn.prepare_cached(sql::OUTBOX_BY_ID)?.query_row([id], waiting).optional()?)
+}
+
+/// Why an inbound message that is not here yet waits, and since when.
+fn held(
+    conn: &Connection,
+    id: &str,
+    agents: &[AgentName],
+) -> Result<Option<(String, Timestamp)>, StoreError> {
+    for agent in agents {
+        let held = conn
+            .prepare_cached(sql::HELD_BY_ID)?
+            .query_row(params![agent.as_str(), id], |row| {
+                Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?)))
+            })
+            .optional()?;
+        if held.is_some() {
+            return Ok(held);
+        }
+    }
+    Ok(None)
+}
+
+fn local(conn: &Connection, id: &str) -> Result<Option<Local>, StoreError> {
+    let at = |row: &rusqlite::Row<'_>, index: usize| {
+        Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_millis))
+    };
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Local {
+            from: row.get(0)?,
+            to: row.get(1)?,
+            stored: Timestamp::from_millis(row.get(2)?),
+            kind: row.get(3)?,
+            status: row.get(4)?,
+            attempts: row.get(5)?,
+            stages: Stages {
+                accepted: at(row, 6)?,
+                leased: at(row, 7)?,
+                acked: at(row, 8)?,
+                answered: at(row, 9)?,
+                held: at(row, 10)?,
+                failed: at(row, 11)?,
+            },
+        })
+    };
+    Ok(conn.prepare_cached(sql::LOCAL_TRACE)?.query_row([id], read).optional()?)
+}

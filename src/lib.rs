@@ -2,14 +2,15 @@
 //!
 //! The map, left knows nothing of right (`tests/architecture.rs` enforces it):
 //!
-//! `crypto` → `proto` → `domain` → `config` → `store` → `broker`, `relay`, `redsyn_client`, `dsh_client` → `bridge` → `runtime` → `cli`
+//! `crypto` → `proto` → `domain` → `config` → `store` → `admin`, `broker`, `relay`, `redsyn_client`, `dsh_client` → `bridge` → `runtime` → `cli`
 //!
-//! `broker` and `relay` never meet. Only `*/http` names axum, only the two clients name reqwest, only
+//! `broker` and `relay` never meet. Only `*/http` names axum, only the clients name reqwest, only
 //! `store/sqlite` names rusqlite, and only `domain/clock` and `runtime` read the system clock.
 //!
 //! Invariants: an answer that says "stored" is sent after the commit; secrets and message bodies are never
 //! logged; every rule about time takes the one [`domain::clock::Clock`].
 
+pub mod admin;
 pub mod bridge;
 pub mod broker;
 pub mod cli;

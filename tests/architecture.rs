@@ -12,6 +12,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &["crypto", "proto"]),
     ("config", &["crypto", "proto", "domain"]),
     ("store", &["crypto", "proto", "domain", "config"]),
+    // Of no layer in particular: what its calls mean is told by whoever runs it, a node or a relay.
+    ("admin", &["crypto"]),
     ("broker", &["crypto", "proto", "domain", "config", "store"]),
     ("relay", &["crypto", "proto", "domain", "config", "store"]),
     ("redsyn_client", &["crypto", "proto", "domain", "config", "store"]),
@@ -19,15 +21,27 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bridge", &["crypto", "proto", "domain", "config", "store", "broker", "redsyn_client"]),
     (
         "runtime",
-        &["crypto", "proto", "domain", "config", "store", "broker", "relay", "redsyn_client", "bridge"],
+        &[
+            "crypto",
+            "proto",
+            "domain",
+            "config",
+            "store",
+            "broker",
+            "relay",
+            "redsyn_client",
+            "bridge",
+            "admin",
+        ],
     ),
 ];
 
 /// Crates that only some places may name.
 const CRATES: &[(&str, &[&str])] = &[
-    ("axum", &["broker/http", "relay/http"]),
+    ("axum", &["broker/http", "relay/http", "admin/http"]),
     ("hyper", &["broker/http", "relay/http"]),
-    ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks"]),
+    // `admin/client`: a command asks the running process over loopback.
+    ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks", "admin/client"]),
     ("rusqlite", &["store/sqlite"]),
     ("clap", &["cli", "main.rs"]),
 ];

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::mapping::{self, CannotLeave, Options};
-use super::names::{Meant, Names};
+use super::names::{CurrentNames, Meant, Names};
 use super::presence::Presence;
 use crate::broker::carrier::{Carrier, Route};
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig, RelayMode};
@@ -25,7 +25,7 @@ use crate::store::sqlite::bridge::BridgeStore;
 #[derive(Debug)]
 pub struct BridgeCarrier {
     pub store: BridgeStore,
-    pub names: Arc<Names>,
+    pub names: Arc<CurrentNames>,
     pub presence: Arc<Presence>,
     pub relay: RelayMode,
     pub encrypt: Encrypt,
@@ -40,7 +40,7 @@ impl BridgeCarrier {
     pub fn without_relay(config: &RedsynConfig, store: BridgeStore, clock: SharedClock) -> Self {
         Self {
             store,
-            names: Arc::new(Names::new(config)),
+            names: Arc::new(CurrentNames::new(Names::new(config))),
             // Nobody's mailbox is looked into, so nobody waits for it.
             presence: Arc::new(Presence::new([], Arc::clone(&clock))),
             relay: RelayMode::Off,
@@ -54,7 +54,8 @@ impl BridgeCarrier {
     async fn depart(&self, message: NewMessage) -> Result<Sent, ApiError> {
         let agent = message.from.agent().ok_or_else(|| ApiError::bad_request("from is no agent name"))?;
         let remote = self.remote(&agent, message.to.as_str())?;
-        let mapped = self.names.agent(&agent).ok_or_else(|| unlisted(&agent))?;
+        let names = self.names.get();
+        let mapped = names.agent(&agent).ok_or_else(|| unlisted(&agent))?;
         let id =
             mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
         let options = Options::parse(message.redsyn.as_ref()).map_err(refused)?;
@@ -97,7 +98,7 @@ impl BridgeCarrier {
         if self.relay == RelayMode::Off {
             return Err(ApiError::new(Code::NoSuchAgent, "redsyn.relay is off: nothing leaves this machine"));
         }
-        match self.names.meant(agent, to) {
+        match self.names.get().meant(agent, to) {
             Meant::Remote(remote) => Ok(remote),
             Meant::SenderUnlisted => Err(unlisted(agent)),
             Meant::Malformed(why) => Err(ApiError::bad_request(format!("{to:?} is no address: {why}"))),
@@ -121,7 +122,7 @@ fn refused(why: CannotLeave) -> ApiError {
 
 impl Carrier for BridgeCarrier {
     fn route(&self, from: &AgentName, to: &str) -> Route {
-        match self.names.meant(from, to) {
+        match self.names.get().meant(from, to) {
             Meant::Local => Route::Local,
             Meant::Own(agent) => Route::LocalAs(agent),
             Meant::Remote(_) | Meant::Topic(_) | Meant::Malformed(_) | Meant::SenderUnlisted => Route::Away,
@@ -138,7 +139,7 @@ impl Carrier for BridgeCarrier {
         let never = crate::domain::clock::Timestamp::from_millis(0);
         let peer =
             |alias: &String| Peer { agent: Party::new(alias.as_str()), online: false, last_seen: never };
-        self.names.contacts().map(|(alias, _)| peer(alias)).collect()
+        self.names.get().contacts().map(|(alias, _)| peer(alias)).collect()
     }
 
     fn ended(&self) {

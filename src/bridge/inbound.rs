@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::{Event, Events};
 use super::judge::Verdict;
-use super::keys::NodeKeys;
+use super::keys::KeyRing;
 use super::link::Link;
 use super::mapping::{self, Opened};
-use super::names::Names;
+use super::names::CurrentNames;
 use super::presence::Presence;
+use super::release::Decided;
 use crate::config::redsyn::MappedAgent;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::backoff::full_jitter;
@@ -42,8 +43,8 @@ pub struct Inbound {
     pub store: BridgeStore,
     pub client: RelayClient,
     pub link: Arc<Link>,
-    pub keys: Arc<NodeKeys>,
-    pub names: Arc<Names>,
+    pub keys: Arc<KeyRing>,
+    pub names: Arc<CurrentNames>,
     pub presence: Arc<Presence>,
     pub events: Events,
     pub clock: SharedClock,
@@ -52,6 +53,8 @@ pub struct Inbound {
     pub wake_outbound: Arc<tokio::sync::Notify>,
     /// Rings the agent that mail has come for.
     pub wakeups: Wakeups<AgentName>,
+    /// What decisions about held mail have left to do.
+    pub decided: Arc<Decided>,
 }
 
 impl Inbound {
@@ -163,7 +166,7 @@ impl Inbound {
     }
 
     /// The id to ack, if any.
-    async fn one(
+    pub(super) async fn one(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
@@ -283,7 +286,7 @@ impl Inbound {
             signer,
             opened,
             expires_at,
-            names: &self.names,
+            names: &self.names.get(),
             now: self.clock.now(),
         });
         match self.store.arrive(arrival).await {
@@ -308,10 +311,10 @@ impl Inbound {
 }
 
 /// What must stay in order: a remote agent and a thread with it.
-type Conversation = (AgentAddress, Option<String>);
+pub(super) type Conversation = (AgentAddress, Option<String>);
 
 /// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.
-struct Left;
+pub(super) struct Left;
 
 fn left(id: &MessageId, error: &StoreError) -> Left {
     tracing::error!(id = ?brief(id.as_str()), %error, "inbound_not_kept");

@@ -85,7 +85,9 @@ impl Inbound {
         }
         let BodyView::Encrypted(enc) = envelope.body.view() else { return Ok(Some(travelled)) };
         let (id, kind) = (envelope.id.as_str(), envelope.kind.as_str());
-        let zip = sealing::open_files(&self.keys.enc, id, kind, &enc, &travelled)
+        let zip = self
+            .keys
+            .open(|key| sealing::open_files(key, id, kind, &enc, &travelled))
             .map_err(|error| refuse(format!("{CANNOT}: its files: {error}")))?;
         Ok(Some(zip.to_vec()))
     }
@@ -140,7 +142,9 @@ impl Inbound {
                 zip: None,
             });
         };
-        let plaintext = sealing::open(&self.keys.enc, envelope.id.as_str(), envelope.kind.as_str(), &enc)
+        let plaintext = self
+            .keys
+            .open(|key| sealing::open(key, envelope.id.as_str(), envelope.kind.as_str(), &enc))
             .map_err(|error| format!("{CANNOT}: {error}"))?;
         let content = SealedContent::parse(&plaintext)
             .map_err(|_| format!("{CANNOT}: what was sealed is not a message"))?;

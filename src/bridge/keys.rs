@@ -1,5 +1,8 @@
 //! This node's own keys: ed25519 to sign, P-256 to be sealed for (mapping §8). Where they are kept is the caller's.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -67,6 +70,91 @@ impl NodeKeys {
             enc_key: Some(enc_key),
             rotate: false,
         }
+    }
+}
+
+/// The keys a node signs with now, those before them, and those that are to follow.
+#[derive(Debug)]
+pub struct KeyRing {
+    keys: Mutex<Keys>,
+    keeper: Box<dyn Keeper>,
+}
+
+#[derive(Debug)]
+struct Keys {
+    current: Arc<NodeKeys>,
+    /// Mail may still be under way that was sealed for these.
+    previous: Option<Arc<NodeKeys>>,
+    /// Not used before the relay has taken them: until then others seal for the current ones.
+    next: Option<Arc<NodeKeys>>,
+}
+
+/// Keeps the key files in step with the ring.
+pub trait Keeper: Send + Sync + fmt::Debug {
+    /// The relay has taken the next keys: they are the current ones from now on.
+    fn rotated(&self);
+}
+
+/// Nothing is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct NoKeeper;
+
+impl Keeper for NoKeeper {
+    fn rotated(&self) {}
+}
+
+impl KeyRing {
+    pub fn new(
+        current: NodeKeys,
+        previous: Option<NodeKeys>,
+        next: Option<NodeKeys>,
+        keeper: Box<dyn Keeper>,
+    ) -> Self {
+        let keys =
+            Keys { current: Arc::new(current), previous: previous.map(Arc::new), next: next.map(Arc::new) };
+        Self { keys: Mutex::new(keys), keeper }
+    }
+
+    pub fn current(&self) -> Arc<NodeKeys> {
+        Arc::clone(&self.lock().current)
+    }
+
+    pub fn next(&self) -> Option<Arc<NodeKeys>> {
+        self.lock().next.clone()
+    }
+
+    /// To be registered in place of the current ones.
+    pub fn set_next(&self, next: NodeKeys) {
+        self.lock().next = Some(Arc::new(next));
+    }
+
+    /// The relay has taken `next`.
+    pub(super) fn rotated(&self, next: &Arc<NodeKeys>) {
+        let mut keys = self.lock();
+        keys.previous = Some(std::mem::replace(&mut keys.current, Arc::clone(next)));
+        keys.next = None;
+        // Under the lock, so that another rotation cannot get in between. A crash before it registers them again.
+        self.keeper.rotated();
+    }
+
+    /// Opens with the current key, else with the one before it.
+    ///
+    /// # Errors
+    /// Why the current key does not open it.
+    pub fn open<T, E>(&self, open: impl Fn(&EncPrivateKey) -> Result<T, E>) -> Result<T, E> {
+        let (current, previous) = {
+            let keys = self.lock();
+            (Arc::clone(&keys.current), keys.previous.clone())
+        };
+        match (open(&current.enc), previous) {
+            (Err(error), Some(previous)) => open(&previous.enc).map_err(|_| error),
+            (opened, _) => opened,
+        }
+    }
+
+    /// Nothing that holds the lock can leave it half-way.
+    fn lock(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,17 +1,19 @@
 //! The state of the link to the relay, and what brings it up: keys registered, agents announced (mapping §6, §8).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
-use super::keys::NodeKeys;
-use super::names::Names;
+use super::keys::KeyRing;
+use super::names::CurrentNames;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
+use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::keys::KeyRegistration;
 use crate::redsyn_client::{Announcement, CallError, RelayClient};
 
 /// Without a successful call for this long the link is not called connected (mapping §6).
@@ -35,8 +37,8 @@ pub enum LinkState {
 #[derive(Debug)]
 pub struct Link {
     client: RelayClient,
-    keys: Arc<NodeKeys>,
-    names: Arc<Names>,
+    keys: Arc<KeyRing>,
+    names: Arc<CurrentNames>,
     clock: SharedClock,
     random: SharedRandom,
     state: watch::Sender<LinkState>,
@@ -44,6 +46,8 @@ pub struct Link {
     introducing: Mutex<()>,
     /// How many introductions have succeeded.
     introductions: AtomicU64,
+    /// The agents that the relay did not let us announce, and why.
+    refused: std::sync::Mutex<Vec<(AgentName, String)>>,
     /// When a 404 last made us introduce ourselves, in milliseconds.
     after_404: AtomicI64,
 }
@@ -51,8 +55,8 @@ pub struct Link {
 impl Link {
     pub fn new(
         client: RelayClient,
-        keys: Arc<NodeKeys>,
-        names: Arc<Names>,
+        keys: Arc<KeyRing>,
+        names: Arc<CurrentNames>,
         clock: SharedClock,
         random: SharedRandom,
     ) -> Self {
@@ -67,6 +71,7 @@ impl Link {
             state,
             introducing,
             introductions: AtomicU64::new(0),
+            refused: std::sync::Mutex::default(),
             after_404: AtomicI64::new(i64::MIN),
         }
     }
@@ -80,6 +85,16 @@ impl Link {
         let fresh =
             self.client.last_success().is_some_and(|last| self.client.relay_now().since(last) <= FRESH);
         fresh && matches!(self.state(), LinkState::Up { .. })
+    }
+
+    /// When a call last succeeded, by our clock.
+    pub fn last_success(&self) -> Option<Timestamp> {
+        self.client.last_success().map(|last| self.client.to_local(last))
+    }
+
+    /// The agents that the relay did not let us announce, and why.
+    pub fn refused(&self) -> Vec<(AgentName, String)> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Resolves once the link has been up.
@@ -125,10 +140,11 @@ impl Link {
         if self.introductions() != known {
             return Ok(());
         }
-        self.client.register_key(&self.keys.registration()).await?;
+        self.register().await?;
         let mut refused = None;
+        let mut all_refused = Vec::new();
         let mut announced = 0_usize;
-        for (name, agent) in self.names.agents() {
+        for (name, agent) in self.names.get().agents() {
             let announcement =
                 Announcement { description: agent.description.clone(), policy: agent.policy.clone() };
             match self.client.announce(&agent.address, &announcement).await {
@@ -136,10 +152,12 @@ impl Link {
                 Err(error) if error.is_worth_retrying() || error.status() == Some(401) => return Err(error),
                 Err(error) => {
                     tracing::error!(%name, address = %agent.address, %error, "agent_not_announced");
+                    all_refused.push((name.clone(), explain(&error)));
                     refused = Some(error);
                 }
             }
         }
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = all_refused;
         match refused {
             Some(error) if announced == 0 => Err(error),
             _ => {
@@ -164,6 +182,24 @@ impl Link {
             self.after_404.store(now.millis(), Ordering::Release);
         }
         self.introduce_since(known).await.map(|()| true)
+    }
+
+    /// Registers the next keys in place of the current ones when a person has asked for that, else the current ones.
+    async fn register(&self) -> Result<(), CallError> {
+        if let Some(next) = self.keys.next() {
+            let registration = KeyRegistration { rotate: true, ..next.registration() };
+            match self.client.register_key(&registration).await {
+                Ok(()) => {
+                    self.keys.rotated(&next);
+                    tracing::info!(fingerprint = next.signing.verifying_key().fingerprint(), "keys_rotated");
+                    return Ok(());
+                }
+                Err(error) if error.is_worth_retrying() || error.status() == Some(401) => return Err(error),
+                // A relay that does not let us rotate must not cost us the link: the old keys are good still.
+                Err(error) => tracing::error!(%error, "keys_not_rotated"),
+            }
+        }
+        self.client.register_key(&self.keys.current().registration()).await
     }
 
     /// A call succeeded.
@@ -203,7 +239,7 @@ impl Link {
 
     /// The addresses this node answers for.
     pub fn addresses(&self) -> Vec<AgentAddress> {
-        self.names.agents().map(|(_, agent)| agent.address.clone()).collect()
+        self.names.get().agents().map(|(_, agent)| agent.address.clone()).collect()
     }
 }
 

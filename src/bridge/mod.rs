@@ -2,6 +2,7 @@
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
 pub mod carrier;
+pub mod decisions;
 pub mod events;
 pub mod inbound;
 mod judge;
@@ -12,5 +13,6 @@ pub mod names;
 pub mod outbound;
 pub mod presence;
 mod recipient;
+pub mod release;
 mod seal;
 pub mod supervisor;

@@ -1,6 +1,9 @@
 //! Who is who: local agents with an address, contacts with an alias, and everybody else by address (mapping §1).
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use crate::config::redsyn::{MappedAgent, RedsynConfig};
 use crate::proto::dsh::names::AgentName;
@@ -15,6 +18,30 @@ pub struct Names {
     by_address: HashMap<AgentAddress, AgentName>,
     contacts: BTreeMap<String, AgentAddress>,
     aliases: HashMap<AgentAddress, String>,
+}
+
+/// The names as they are now: `reload` puts others in their place.
+#[derive(Debug)]
+pub struct CurrentNames(watch::Sender<Arc<Names>>);
+
+impl CurrentNames {
+    pub fn new(names: Names) -> Self {
+        Self(watch::Sender::new(Arc::new(names)))
+    }
+
+    /// One consistent view, whatever happens meanwhile.
+    pub fn get(&self) -> Arc<Names> {
+        self.0.borrow().clone()
+    }
+
+    pub fn replace(&self, names: Names) {
+        self.0.send_replace(Arc::new(names));
+    }
+
+    /// Tells of each replacement.
+    pub fn watch(&self) -> watch::Receiver<Arc<Names>> {
+        self.0.subscribe()
+    }
 }
 
 /// What a local sender means by a `to`.

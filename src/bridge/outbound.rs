@@ -10,9 +10,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{Event, Events};
-use super::keys::NodeKeys;
+use super::keys::KeyRing;
 use super::link::Link;
-use super::names::Names;
+use super::names::CurrentNames;
 use super::recipient::Recipient;
 use super::{mapping, seal};
 use crate::config::redsyn::Encrypt;
@@ -45,8 +45,8 @@ pub struct Outbound {
     pub store: BridgeStore,
     pub client: RelayClient,
     pub link: Arc<Link>,
-    pub keys: Arc<NodeKeys>,
-    pub names: Arc<Names>,
+    pub keys: Arc<KeyRing>,
+    pub names: Arc<CurrentNames>,
     pub encrypt: Encrypt,
     pub events: Events,
     pub clock: SharedClock,
@@ -180,7 +180,7 @@ impl Outbound {
                 self.events.emit(Event::HeldOut { id, kind, why });
             }
             Outcome::Failed { code, why } => {
-                let notice = mapping::undelivered(&entry, &self.names, code, &why, now);
+                let notice = mapping::undelivered(&entry, &self.names.get(), code, &why, now);
                 let agent = entry.agent.clone();
                 self.store.failed(Failure { entry, code, reason: why.clone(), now }, notice).await?;
                 self.wakeups.wake(&agent);
@@ -221,7 +221,7 @@ impl Outbound {
         };
         let relay_now = self.client.relay_now();
         let now = self.clock.now();
-        match seal::envelope(entry, recipient.as_ref(), &self.keys, now, relay_now, &*self.random) {
+        match seal::envelope(entry, recipient.as_ref(), &self.keys.current(), now, relay_now, &*self.random) {
             Ok(envelope) => {
                 let receipt = self.client.send(&envelope).await?;
                 Ok(Outcome::Accepted { receipt, sealed: recipient.is_some() })

@@ -2,7 +2,7 @@
 //! polled within ninety seconds, or held open by `hold: true`.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Presence {
     clock: SharedClock,
-    agents: HashMap<AgentName, Agent>,
+    agents: RwLock<HashMap<AgentName, Arc<Agent>>>,
 }
 
 #[derive(Debug)]
@@ -35,25 +35,37 @@ struct Agent {
 impl Presence {
     /// `agents` with their `hold` flag.
     pub fn new(agents: impl IntoIterator<Item = (AgentName, bool)>, clock: SharedClock) -> Self {
-        let agents = agents
-            .into_iter()
-            .map(|(name, hold)| {
-                let agent = Agent {
+        let presence = Self { clock, agents: RwLock::default() };
+        presence.replace(agents);
+        presence
+    }
+
+    /// Other agents from now on. What stays as it was goes on unnoticed; a changed `hold` begins anew.
+    pub fn replace(&self, agents: impl IntoIterator<Item = (AgentName, bool)>) {
+        let mut known = self.agents.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *known);
+        known.extend(agents.into_iter().map(|(name, hold)| {
+            let agent = match before.get(&name) {
+                Some(agent) if agent.hold == hold => Arc::clone(agent),
+                _ => Arc::new(Agent {
                     hold,
                     last: Mutex::new(None),
                     awakened: watch::Sender::new(0),
                     looked: watch::Sender::new(0),
-                };
-                (name, agent)
-            })
-            .collect();
-        Self { clock, agents }
+                }),
+            };
+            (name, agent)
+        }));
+    }
+
+    fn agent(&self, name: &AgentName) -> Option<Arc<Agent>> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Notes a call of `agent`. When it came to life by this call, resolves after the first look into its
     /// mailbox, or after a second; otherwise at once.
     pub async fn touched(&self, agent: &AgentName) {
-        let Some(state) = self.agents.get(agent) else { return };
+        let Some(state) = self.agent(agent) else { return };
         let mut looked = state.looked.subscribe();
         let awakening = {
             // Under the lock that `is_alive` takes: whoever sees the agent alive sees this awakening, too.
@@ -74,7 +86,7 @@ impl Presence {
 
     /// Whether mail is taken for `agent` now.
     pub fn is_alive(&self, agent: &AgentName) -> bool {
-        self.agents.get(agent).is_some_and(|state| {
+        self.agent(agent).is_some_and(|state| {
             let Ok(last) = state.last.lock() else { return state.hold };
             state.hold || last.is_some_and(|last| self.clock.now().since(last) < ALIVE_FOR)
         })
@@ -82,7 +94,7 @@ impl Presence {
 
     /// Resolves once `agent` is alive, with the awakening to report back with [`Presence::looked`].
     pub async fn alive(&self, agent: &AgentName) -> u64 {
-        let Some(state) = self.agents.get(agent) else { return std::future::pending().await };
+        let Some(state) = self.agent(agent) else { return std::future::pending().await };
         let mut awakened = state.awakened.subscribe();
         while !self.is_alive(agent) {
             if awakened.changed().await.is_err() {
@@ -94,14 +106,14 @@ impl Presence {
 
     /// A take that began after the awakening has been dealt with.
     pub fn looked(&self, agent: &AgentName, awakening: u64) {
-        if let Some(state) = self.agents.get(agent) {
+        if let Some(state) = self.agent(agent) {
             state.looked.send_modify(|count| *count = (*count).max(awakening));
         }
     }
 
     /// Resolves once a call waits for a first look into the mailbox of `agent`, with the awakening to report back.
     pub async fn awaited(&self, agent: &AgentName) -> u64 {
-        let Some(state) = self.agents.get(agent) else { return std::future::pending().await };
+        let Some(state) = self.agent(agent) else { return std::future::pending().await };
         let mut awakened = state.awakened.subscribe();
         while !self.is_awaited(agent) {
             if awakened.changed().await.is_err() {
@@ -113,7 +125,7 @@ impl Presence {
 
     /// Whether a call is waiting for a first look into the mailbox of `agent`.
     pub fn is_awaited(&self, agent: &AgentName) -> bool {
-        self.agents.get(agent).is_some_and(|state| *state.awakened.borrow() > *state.looked.borrow())
+        self.agent(agent).is_some_and(|state| *state.awakened.borrow() > *state.looked.borrow())
     }
 }
 

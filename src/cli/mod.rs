@@ -9,12 +9,16 @@ use clap::{Parser, Subcommand};
 
 use crate::runtime::error::RunError;
 
+mod ask;
 pub mod config;
 pub mod demo;
 pub mod init;
+pub mod keys;
+pub mod look;
 mod print;
 pub mod relay;
 pub mod serve;
+mod table;
 pub mod vectors;
 
 /// The configuration that is read when none is named.
@@ -38,6 +42,18 @@ pub enum Command {
     Config(config::Args),
     /// See a sealed request cross two bridges and its answer return
     Demo(demo::Args),
+    /// What runs, whether the relay answers, and what waits
+    Status(look::Args),
+    /// Mail that waits for a decision of yours
+    Held(look::Args),
+    /// Mail on its way out, why it waits, and the next try
+    Outbox(look::Args),
+    /// How far a message has come
+    Trace(look::TraceArgs),
+    /// Have the running process read contacts, agents and policies again
+    Reload(look::Args),
+    /// This node's keys, and decisions about those of others
+    Keys(keys::Args),
     /// Run or administer a REDSYN relay for many nodes
     Relay(relay::RelayArgs),
     /// Check our cryptography and addresses against a file of known answers
@@ -51,13 +67,19 @@ pub fn run(cli: &Cli) -> ExitCode {
         Some(Command::Init(args)) => init::run(args),
         Some(Command::Config(args)) => config::run(args),
         Some(Command::Demo(args)) => demo::run(args),
+        Some(Command::Status(args)) => look::status(args),
+        Some(Command::Held(args)) => look::held(args),
+        Some(Command::Outbox(args)) => look::outbox(args),
+        Some(Command::Trace(args)) => look::trace(args),
+        Some(Command::Reload(args)) => look::reload(args),
+        Some(Command::Keys(args)) => keys::run(args),
         Some(Command::Relay(args)) => relay::run(args),
         Some(Command::Vectors(args)) => vectors::run(args),
     }
 }
 
 /// Runs a command that needs the asynchronous runtime.
-fn block_on(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+fn block_on<T>(work: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

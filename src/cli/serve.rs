@@ -45,8 +45,8 @@ async fn serve(file: &Path) -> Result<(), RunError> {
     // Before anything is made, so that an early signal ends a start as cleanly as a run.
     let stop = CancellationToken::new();
     signals::cancel_on_signal(stop.clone());
-    let node =
-        Node::start(&config, &Overrides::default(), SystemClock::shared(), SystemRandom::shared()).await?;
+    let overrides = Overrides { config_file: Some(file.to_owned()), ..Overrides::default() };
+    let node = Node::start(&config, &overrides, SystemClock::shared(), SystemRandom::shared()).await?;
     print::text(first_screen(&node, file));
     node.run(stop).await
 }

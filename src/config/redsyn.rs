@@ -94,7 +94,7 @@ pub enum Accept {
 }
 
 /// A local agent with an address in the world.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedAgent {
     pub address: AgentAddress,
     pub description: String,

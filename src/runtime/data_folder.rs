@@ -23,6 +23,14 @@ impl DataFolder {
     /// # Errors
     /// When it cannot be made or written, or another process owns it.
     pub fn open(path: &Path, setting: &str) -> Result<Self, RunError> {
+        Self::try_open(path, setting)?.ok_or_else(|| in_use(path, &path.join(LOCK), setting))
+    }
+
+    /// The same; `None` when another process owns it.
+    ///
+    /// # Errors
+    /// When it cannot be made or written.
+    pub fn try_open(path: &Path, setting: &str) -> Result<Option<Self>, RunError> {
         let cannot = |what: &str, error: &std::io::Error| {
             RunError::other(format!(
                 "cannot {what} the data folder {}: {error}; make it writable or set {setting} to another one",
@@ -46,14 +54,14 @@ impl DataFolder {
             .map_err(|error| cannot("write to", &error))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(path, &file, setting)),
+            Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(cannot("lock", &error)),
         }
         lock.set_len(0)
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
             .map_err(|error| cannot("write to", &error))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Some(Self { path: path.to_owned(), _lock: lock }))
     }
 
     pub fn path(&self) -> &Path {

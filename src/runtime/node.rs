@@ -10,15 +10,20 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::admin::{self, AdminFile};
 use super::data_folder::DataFolder;
 use super::error::RunError;
+use super::key_files::KeyFiles;
 use super::listen::listen;
+use super::operator::{self, Live, Operator, SharedOperator};
 use super::relay_host::RelayHost;
 use super::secrets;
+use super::signals::Hangups;
 use crate::bridge::carrier::BridgeCarrier;
 use crate::bridge::events::{Event, Events};
+use crate::bridge::keys::KeyRing;
 use crate::bridge::link::Link;
-use crate::bridge::names::Names;
+use crate::bridge::names::CurrentNames;
 use crate::bridge::supervisor::Bridge;
 use crate::broker::carrier::{Carrier, NoCarrier};
 use crate::broker::{self, Service};
@@ -36,7 +41,6 @@ use crate::store::sqlite::local::LocalStore;
 
 /// How long what was accepted may take to finish after a stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-const NODE_KEYS: &str = "node.key";
 const TOKEN: &str = "redsyn.token";
 /// The folder of the embedded relay, and this node's token in it.
 const EMBEDDED_RELAY: &str = "relay";
@@ -49,6 +53,8 @@ const TOKEN_VARIABLE: &str = "REDSYN_TOKEN";
 pub struct Overrides {
     /// Where the broker listens instead of `broker.host` and `broker.port`.
     pub broker: Option<String>,
+    /// The file that the configuration came from, to be read again by `reload`.
+    pub config_file: Option<PathBuf>,
 }
 
 /// A running node.
@@ -64,6 +70,7 @@ pub struct Node {
     tasks: JoinSet<Result<(), RunError>>,
     stop: CancellationToken,
     clock: SharedClock,
+    _admin: Option<AdminFile>,
     /// Held to the end: the folder is ours as long as anything of it is in use.
     _folder: Option<DataFolder>,
 }
@@ -71,7 +78,7 @@ pub struct Node {
 /// What others may know of the running bridge.
 #[derive(Debug)]
 struct Bridged {
-    names: Arc<Names>,
+    names: Arc<CurrentNames>,
     events: Events,
     link: Arc<Link>,
     relay_url: String,
@@ -107,6 +114,7 @@ impl Node {
         let mut tasks = JoinSet::new();
 
         let wakeups = Wakeups::default();
+        let mut control = None;
         let mut relay = None;
         let mut bridge = None;
         let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
@@ -132,6 +140,7 @@ impl Node {
                     link: Arc::clone(&running.link),
                     relay_url,
                 });
+                control = Some(running.control.clone());
                 carrier = Arc::new(to_bridge);
                 let stop = stop.clone();
                 tasks.spawn(async move {
@@ -143,6 +152,29 @@ impl Node {
             }
         }
 
+        let mut admin = None;
+        if let Some(folder) = &folder {
+            let decisions = match &control {
+                Some(control) => control.decisions.clone(),
+                None => operator::decisions(redsyn, &store, &clock),
+            };
+            let operator = Arc::new(Operator {
+                local: store.clone(),
+                decisions,
+                keys: KeyFiles::new(folder.path()),
+                clock: Arc::clone(&clock),
+                random: Arc::clone(&random),
+                relay: redsyn.map(|redsyn| redsyn.relay.clone()),
+                live: Some(Live {
+                    broker,
+                    relay_url: bridge.as_ref().map(|bridge| bridge.relay_url.clone()),
+                    control,
+                    config_file: overrides.config_file.clone(),
+                }),
+            });
+            tasks.spawn(reload_on_hangup(Arc::clone(&operator), stop.clone()));
+            admin = Some(admin::open(folder, operator, &*random, stop.clone(), &mut tasks).await?);
+        }
         let service = Arc::new(Service::new(
             config,
             secret,
@@ -159,7 +191,19 @@ impl Node {
                 .map_err(|error| RunError::other(format!("the broker ended: {error}")))
         });
         let storage = store.storage();
-        Ok(Self { broker, secret_file, storage, relay, bridge, store, tasks, stop, clock, _folder: folder })
+        Ok(Self {
+            broker,
+            secret_file,
+            storage,
+            relay,
+            bridge,
+            store,
+            tasks,
+            stop,
+            clock,
+            _admin: admin,
+            _folder: folder,
+        })
     }
 
     /// Where the broker listens.
@@ -180,7 +224,12 @@ impl Node {
     /// The local agents that have an address, and the address.
     pub fn addresses(&self) -> Vec<(String, String)> {
         let Some(bridge) = &self.bridge else { return Vec::new() };
-        bridge.names.agents().map(|(name, agent)| (name.to_string(), agent.address.to_string())).collect()
+        bridge
+            .names
+            .get()
+            .agents()
+            .map(|(name, agent)| (name.to_string(), agent.address.to_string()))
+            .collect()
     }
 
     /// What the bridge does from now on; `None` without one.
@@ -234,6 +283,21 @@ impl Node {
     }
 }
 
+/// SIGHUP reads the configuration again, as `reload` does. What is wrong with it is told in the log, and nothing
+/// changes.
+async fn reload_on_hangup(operator: SharedOperator, stop: CancellationToken) -> Result<(), RunError> {
+    let mut hangups = Hangups::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = hangups.next() => {}
+        }
+        if let Err(why) = operator.reload().await {
+            tracing::error!(why, "not_reloaded");
+        }
+    }
+}
+
 /// Resolves when an embedded relay ends by itself; never without one.
 async fn relay_ended(relay: &mut Option<RelayHost>) -> Result<(), RunError> {
     match relay {
@@ -250,7 +314,7 @@ fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn open_store(config: &Config) -> Result<LocalStore, RunError> {
+pub(super) fn open_store(config: &Config) -> Result<LocalStore, RunError> {
     let folder = &config.broker.data_dir;
     let opened = match config.broker.storage {
         Storage::Memory => LocalStore::in_memory(),
@@ -285,7 +349,7 @@ impl Relayed<'_> {
         &self,
         redsyn: &RedsynConfig,
         relay: &mut Option<RelayHost>,
-    ) -> Result<Option<(crate::bridge::keys::NodeKeys, RelayClient, String)>, RunError> {
+    ) -> Result<Option<(KeyRing, RelayClient, String)>, RunError> {
         let (url, token) = match &redsyn.relay {
             RelayMode::Off => return Ok(None),
             RelayMode::Remote(url) => (url.clone(), self.given_token(&redsyn.token)?),
@@ -304,7 +368,7 @@ impl Relayed<'_> {
                 (url.parse().map_err(|error| RunError::other(format!("{url}: {error}")))?, token)
             }
         };
-        let keys = secrets::node_keys(&self.folder.file(NODE_KEYS), &**self.random)?;
+        let keys = KeyFiles::new(self.folder.path()).ring(&**self.random)?;
         let client =
             RelayClient::new(&url, token, &redsyn.version, Arc::clone(self.clock)).map_err(|error| {
                 RunError::other(format!("cannot set up the connection to the relay: {error}"))

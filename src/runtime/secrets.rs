@@ -57,13 +57,42 @@ pub fn write_new(file: &Path, text: &str) -> Result<(), RunError> {
     write(file, text, false)
 }
 
+/// Writes a file for its owner alone, in place of what was there.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_over(file: &Path, text: &str) -> Result<(), RunError> {
+    write(file, text, true)
+}
+
+/// Copies a file of secrets over another.
+///
+/// # Errors
+/// When one cannot be read or the other not written.
+pub fn copy(from: &Path, to: &Path) -> Result<(), RunError> {
+    let text = read(from)?.ok_or_else(|| RunError::other(format!("{} is missing", from.display())))?;
+    write(to, &text, true)
+}
+
+/// This node's own keys, if the file exists.
+///
+/// # Errors
+/// When the file cannot be read or holds no keys.
+pub fn known_node_keys(file: &Path) -> Result<Option<NodeKeys>, RunError> {
+    read(file)?.map(|text| parse_node_keys(file, &text)).transpose()
+}
+
 /// This node's own keys.
 ///
 /// # Errors
 /// When the file cannot be read or written, or holds no keys.
 pub fn node_keys(file: &Path, random: &dyn Random) -> Result<NodeKeys, RunError> {
     let text = find_or_make(file, || NodeKeys::generate(random).to_text())?;
-    NodeKeys::parse(&text).map_err(|error| {
+    parse_node_keys(file, &text)
+}
+
+fn parse_node_keys(file: &Path, text: &str) -> Result<NodeKeys, RunError> {
+    NodeKeys::parse(text).map_err(|error| {
         RunError::other(format!(
             "the key file {}: {error}; restore it from a copy, or move it away to start with new keys",
             file.display()

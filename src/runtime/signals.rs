@@ -40,3 +40,49 @@ async fn interrupt() {
         std::future::pending::<()>().await;
     }
 }
+
+/// SIGHUPs, one after the other. None elsewhere than on Unix: there `reload` is the only way.
+#[derive(Debug)]
+pub struct Hangups {
+    #[cfg(unix)]
+    signals: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    /// Signals count from here on.
+    #[cfg(unix)]
+    pub fn new() -> Self {
+        let signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup());
+        if let Err(error) = &signals {
+            tracing::error!(%error, "sighup_not_available");
+        }
+        Self { signals: signals.ok() }
+    }
+
+    #[cfg(not(unix))]
+    pub const fn new() -> Self {
+        Self {}
+    }
+
+    /// Resolves at the next one.
+    #[cfg(unix)]
+    pub async fn next(&mut self) {
+        if let Some(signals) = &mut self.signals
+            && signals.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+
+    #[cfg(not(unix))]
+    pub async fn next(&mut self) {
+        std::future::pending().await
+    }
+}
+
+impl Default for Hangups {
+    fn default() -> Self {
+        Self::new()
+    }
+}

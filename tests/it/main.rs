@@ -9,6 +9,7 @@
 )]
 
 mod bridge;
+mod commands;
 mod golden;
 mod relay;
 mod serve;

@@ -2,6 +2,7 @@
 //! with a clock that only the test moves.
 
 mod crash;
+mod decisions;
 mod demo;
 mod fake_relay;
 mod faults;
@@ -11,6 +12,7 @@ mod link;
 mod outbound;
 mod presence;
 mod relay;
+mod reload;
 mod round_trip;
 mod sealing;
 mod trust;

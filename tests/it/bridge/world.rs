@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redsyn_bridge::bridge::carrier::BridgeCarrier;
 use redsyn_bridge::bridge::events::{Event, Events};
-use redsyn_bridge::bridge::keys::NodeKeys;
+use redsyn_bridge::bridge::keys::{KeyRing, NoKeeper, NodeKeys};
 use redsyn_bridge::bridge::link::Link;
-use redsyn_bridge::bridge::supervisor::Bridge;
+use redsyn_bridge::bridge::supervisor::{Bridge, Control};
 use redsyn_bridge::broker::carrier::Carrier;
 use redsyn_bridge::config::redsyn::RedsynConfig;
 use redsyn_bridge::crypto::seal::{SealSecrets, seal};
@@ -68,6 +68,7 @@ pub struct World {
     pub clock: ManualClock,
     pub local: LocalStore,
     pub link: Arc<Link>,
+    pub control: Control,
     pub carrier: Arc<BridgeCarrier>,
     pub keys: NodeKeys,
     pub events: broadcast::Receiver<Event>,
@@ -118,8 +119,10 @@ impl World {
         let random = Arc::new(Treacherous::default());
         let wakeups = Wakeups::default();
         let same_keys = NodeKeys::parse(&keys.to_text()).unwrap();
+        let ring = KeyRing::new(same_keys, None, None, Box::new(NoKeeper));
         let (bridge, carrier) =
-            Bridge::new(&config, store, client, same_keys, wakeups.clone(), shared, random.clone());
+            Bridge::new(&config, store, client, ring, wakeups.clone(), shared, random.clone());
+        let control = bridge.control.clone();
         let (link, events) = (Arc::clone(&bridge.link), Events::watch(&bridge.events));
         let stop = CancellationToken::new();
         let running = tokio::spawn(bridge.run(stop.clone()));
@@ -129,6 +132,7 @@ impl World {
             clock,
             local,
             link,
+            control,
             carrier,
             keys,
             events,
@@ -139,6 +143,13 @@ impl World {
             stop,
             running,
         }
+    }
+
+    /// The configuration with other lines after its first ones.
+    pub fn config(&self, more: &str) -> RedsynConfig {
+        let yaml =
+            format!("scope: acme/finance/ana\nrelay: {}\ncontacts: {{bob: {BOB}}}\n{more}", self.relay.url);
+        RedsynConfig::parse(&serde_yaml::from_str(&yaml).unwrap(), self.folder.path()).unwrap()
     }
 
     /// Stops the node in an orderly way.

@@ -63,6 +63,23 @@ impl BridgeProcess {
         self.client = client(self.port, self.agent);
     }
 
+    #[cfg(unix)]
+    pub fn hang_up(&self) {
+        self.process.as_ref().unwrap().signal("-HUP");
+    }
+
+    /// Waits for a line of the log.
+    pub async fn log_of(&mut self, event: &'static str) -> String {
+        let mut process = self.process.take().unwrap();
+        let waited = tokio::task::spawn_blocking(move || {
+            let line = process.wait_for_log(event);
+            (process, line)
+        });
+        let (process, line) = waited.await.unwrap();
+        self.process = Some(process);
+        line
+    }
+
     pub async fn register(&self) {
         self.client.post("/register", &json!({"agent": self.agent})).await.unwrap();
     }

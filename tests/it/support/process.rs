@@ -61,17 +61,33 @@ impl Process {
         }
     }
 
+    /// Reads the log up to a line with `text`, and returns that line.
+    pub fn wait_for_log(&mut self, text: &str) -> String {
+        loop {
+            match self.errors.recv_timeout(SILENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("{error} while waiting for {text:?} in the log"),
+            }
+        }
+    }
+
     /// SIGKILL (or its counterpart), and wait until it is gone.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
+    #[cfg(unix)]
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
     /// Asks it to stop and returns its exit code.
     #[cfg(unix)]
     pub fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal("-TERM");
         self.child.wait().unwrap().code()
     }
 }

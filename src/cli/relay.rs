@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::relay::RelayConfig;
 use crate::domain::clock::SystemClock;
 use crate::domain::random::SystemRandom;
-use crate::relay::{RelayError, Service};
+use crate::relay::{RelayError, Service, Settings};
 use crate::runtime::error::RunError;
 use crate::runtime::relay_host::RelayStore;
 use crate::runtime::{signals, telemetry};
@@ -83,19 +84,22 @@ async fn command(args: &RelayArgs) -> Result<(), RunError> {
     let config = RelayConfig::load(&args.config).map_err(|error| RunError::Config(error.to_string()))?;
     let stop = CancellationToken::new();
     signals::cancel_on_signal(stop.clone());
-    let store = RelayStore::open(
-        &config.data_dir,
-        config.plans.clone(),
-        config.trusted_proxies.clone(),
-        SystemClock::shared(),
-        SystemRandom::shared(),
-    )
-    .await?;
+    let store =
+        RelayStore::open(&config.data_dir, settings(&config), SystemClock::shared(), SystemRandom::shared())
+            .await?;
     if matches!(args.command, RelayCommand::Serve) {
         return serve(store, &config, stop).await;
     }
     let done = administer(&store.service, &args.command).await;
     done.and(store.close().await)
+}
+
+fn settings(config: &RelayConfig) -> Settings {
+    Settings {
+        plans: Arc::new(config.plans.clone()),
+        trusted_proxies: config.trusted_proxies.clone(),
+        insecure_targets: config.insecure_targets,
+    }
 }
 
 async fn serve(store: RelayStore, config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {

@@ -94,7 +94,7 @@ fn refusal_status(refusal: &Refusal) -> u16 {
         | Refusal::Policy { .. }
         | Refusal::NoActiveLink { .. }
         | Refusal::LinkRules { .. }
-        | Refusal::Quota(Quota::Files | Quota::Agents | Quota::Links) => 403,
+        | Refusal::Quota(Quota::Files | Quota::Agents | Quota::Links | Quota::Webhooks) => 403,
         Refusal::NoAgent(_)
         | Refusal::NotAnnounced(_)
         | Refusal::NoKey(_)
@@ -107,6 +107,7 @@ fn refusal_status(refusal: &Refusal) -> u16 {
         | Refusal::NoLink(..)
         | Refusal::NoMessage(_)
         | Refusal::NoFiles(_)
+        | Refusal::NoTopic(_)
         | Refusal::NoThread(_) => 404,
         Refusal::Taken(_)
         | Refusal::OtherKey

@@ -8,13 +8,17 @@ pub mod inbox;
 pub mod keys;
 pub mod links;
 pub mod messages;
+pub mod metrics;
 pub mod operator;
 pub mod orgs;
 pub mod people;
 pub mod service;
+pub mod sessions;
 pub mod sweep;
+pub mod topics;
 pub mod versions;
 pub mod views;
+pub mod webhooks;
 
 pub use error::RelayError;
 pub use http::serve;

@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 
 use super::RelayError;
+use super::metrics::Metrics;
+use super::webhooks::PushQueue;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
@@ -21,6 +23,8 @@ pub struct Settings {
     pub plans: Arc<Plans>,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Webhooks may point anywhere, also at this machine: for tests.
+    pub insecure_targets: bool,
 }
 
 /// A relay. Its methods are the calls of the protocol, one file per concern.
@@ -33,6 +37,9 @@ pub struct Service {
     pub(super) wakeups: Wakeups<AgentAddress>,
     /// The earliest thing due that the sweep has not heard of.
     pub(super) due: watch::Sender<Option<Timestamp>>,
+    pub(super) metrics: Metrics,
+    /// Agents that have something to push.
+    pub(super) to_push: PushQueue,
     stop: watch::Sender<bool>,
 }
 
@@ -50,6 +57,8 @@ impl Service {
             settings,
             wakeups: Wakeups::default(),
             due: watch::Sender::new(None),
+            metrics: Metrics::default(),
+            to_push: PushQueue::default(),
             stop: watch::Sender::new(false),
         })
     }
@@ -83,6 +92,10 @@ impl Service {
         &self.clock
     }
 
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -113,6 +126,9 @@ impl Service {
     pub(super) fn spread<T>(&self, changed: Changed<T>) -> T {
         for agent in &changed.wake {
             self.wakeups.wake(agent);
+        }
+        for agent in changed.push {
+            self.to_push.mark(agent);
         }
         if let Some(due) = changed.due {
             self.due.send_if_modified(|earliest| {

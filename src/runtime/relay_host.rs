@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +14,6 @@ use crate::config::redsyn::Scope;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
-use crate::domain::relay::plan::Plans;
 use crate::relay::{self, RelayError, Service, Settings};
 use crate::store::sqlite::relay::SqliteRelay;
 
@@ -45,17 +43,16 @@ impl RelayStore {
     /// When another process owns the folder, or the store cannot be opened.
     pub async fn open(
         data: &Path,
-        plans: Plans,
-        trusted_proxies: Vec<IpNet>,
+        settings: Settings,
         clock: SharedClock,
         random: SharedRandom,
     ) -> Result<Self, RunError> {
         let folder = DataFolder::open(data)?;
-        let plans = Arc::new(plans);
-        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.map_err(
-            |error| RunError::other(format!("cannot open the relay's store in {}: {error}", data.display())),
-        )?;
-        let service = Service::new(Arc::new(store), clock, random, Settings { plans, trusted_proxies });
+        let plans = Arc::clone(&settings.plans);
+        let store = SqliteRelay::open(folder.path(), plans, Arc::clone(&random)).await.map_err(|error| {
+            RunError::other(format!("cannot open the relay's store in {}: {error}", data.display()))
+        })?;
+        let service = Service::new(Arc::new(store), clock, random, settings);
         Ok(Self { service, folder })
     }
 
@@ -96,10 +93,7 @@ impl RelayHost {
         clock: SharedClock,
         random: SharedRandom,
     ) -> Result<Self, RunError> {
-        RelayStore::open(data, Plans::default(), Vec::new(), clock, random)
-            .await?
-            .listen(address, setting)
-            .await
+        RelayStore::open(data, Settings::default(), clock, random).await?.listen(address, setting).await
     }
 
     pub const fn address(&self) -> SocketAddr {

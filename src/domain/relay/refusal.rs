@@ -2,7 +2,7 @@
 //! exactly like what is not there.
 
 use super::link::RuleBroken;
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::policy::Refused;
 
@@ -17,6 +17,8 @@ pub enum Quota {
     Agents,
     #[error("the plan allows no more links")]
     Links,
+    #[error("the plan allows no more webhooks")]
+    Webhooks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +77,8 @@ pub enum Refusal {
     TakenAlready(MessageId),
     #[error("no files of {0} are waiting")]
     NoFiles(MessageId),
+    #[error("there is no {0}")]
+    NoTopic(TopicAddress),
     #[error("there is no thread {0}")]
     NoThread(String),
 }

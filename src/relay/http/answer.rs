@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::date::http_date;
 use crate::proto::redsyn::ids::VERSION_HEADER;
+use crate::relay::metrics::Counter;
 use crate::relay::{RelayError, Service, versions};
 
 /// The API date of this call, once it is known who calls and what they asked for.
@@ -34,6 +35,14 @@ pub(super) async fn frame(State(service): State<Arc<Service>>, mut request: Requ
     } else {
         next.run(request).await
     };
+    service.metrics().add(
+        match response.status().as_u16() {
+            ..400 => Counter::AnswersOk,
+            400..500 => Counter::AnswersRefused,
+            _ => Counter::AnswersFailed,
+        },
+        1,
+    );
     let used = version.0.get().copied().unwrap_or(versions::NEWEST);
     let headers = response.headers_mut();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(used));

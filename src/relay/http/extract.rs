@@ -112,12 +112,25 @@ impl FromRequestParts<Arc<Service>> for AgentPath {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
         let [org, team, user, agent] = names(parts, service).await?;
-        Ok(Self(AgentAddress {
-            org: name(&org)?,
-            team: name(&team)?,
-            user: name(&user)?,
-            agent: name(&agent)?,
-        }))
+        agent_address([&org, &team, &user, &agent]).map(Self)
+    }
+}
+
+fn agent_address([org, team, user, agent]: [&str; 4]) -> Result<AgentAddress, RelayError> {
+    Ok(AgentAddress { org: name(org)?, team: name(team)?, user: name(user)?, agent: name(agent)? })
+}
+
+/// `{org}/{team}/{user}/{agent}/sessions/{session}`.
+#[derive(Debug)]
+pub(super) struct SessionPath(pub(super) AgentAddress, pub(super) String);
+
+impl FromRequestParts<Arc<Service>> for SessionPath {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let [org, team, user, agent, session] = names(parts, service).await?;
+        let session = name(&session)?.to_string();
+        Ok(Self(agent_address([&org, &team, &user, &agent])?, session))
     }
 }
 

@@ -18,6 +18,9 @@ mod messages;
 mod orgs;
 mod people;
 mod server;
+mod sessions;
+mod topics;
+mod webhooks;
 
 pub use server::serve;
 
@@ -29,12 +32,21 @@ fn router(service: Arc<Service>) -> Router {
         .route("/directory", get(agents::directory))
         .route("/agents/{org}/{team}/{user}/{agent}", get(agents::show).put(agents::announce))
         .route("/agents/{org}/{team}/{user}/{agent}/key", get(agents::key))
+        .route("/agents/{org}/{team}/{user}/{agent}/webhook", put(webhooks::set).delete(webhooks::remove))
+        .route(
+            "/agents/{org}/{team}/{user}/{agent}/sessions/{session}",
+            get(sessions::show).put(sessions::set_title),
+        )
+        .route("/agents/{org}/{team}/{user}/{agent}/sessions/{session}/close", post(sessions::close))
         .route("/messages", post(messages::send))
         .route("/messages/{id}/files", get(messages::files))
         .route("/messages/{id}/cancel", post(messages::cancel))
         .route("/threads/{id}", get(messages::thread))
         .route("/inbox/{org}/{team}/{user}/{agent}", get(inbox::take))
         .route("/inbox/{org}/{team}/{user}/{agent}/ack", post(inbox::confirm))
+        .route("/subscriptions", put(topics::subscribe))
+        .route("/subscriptions/remove", post(topics::unsubscribe))
+        .route("/topics", get(topics::list))
         .route("/orgs", post(orgs::create))
         .route("/orgs/{org}/teams", post(orgs::create_team))
         .route("/orgs/{org}/teams/{team}/members", post(orgs::add_member))

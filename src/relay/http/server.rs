@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::extract::Peer;
 use super::router;
@@ -29,24 +29,26 @@ const GRACE: Duration = Duration::from_secs(4);
 /// How long to wait when no connection can be accepted, for instance without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the relay on `listener`, with its sweep, until `stop` completes. Held polls are then answered empty at
-/// once. The caller closes the service afterwards.
+/// Serves the relay on `listener`, with its sweep and its webhooks, until `stop` completes. Held polls are then
+/// answered empty at once. The caller closes the service afterwards.
 ///
 /// # Errors
-/// When the sweep died: the relay would go on without ever ending a lease.
+/// When one of its tasks died: the relay would go on without ever ending a lease, or pushing anything.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<Service>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let mut sweep = tokio::spawn(Arc::clone(&service).sweep_until_stopped());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::clone(&service).sweep_until_stopped());
+    tasks.spawn(Arc::clone(&service).push_until_stopped());
     let app = router(Arc::clone(&service));
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let mut stop = pin!(stop);
     let ended = loop {
         tokio::select! {
             () = &mut stop => break Ok(()),
-            died = &mut sweep => break Err(sweep_died(died)),
+            Some(died) = tasks.join_next() => break Err(task_died(died)),
             // Reaps finished connections; `None`, when there are none, switches the branch off for this turn.
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
@@ -67,18 +69,19 @@ pub async fn serve(
         () = service.clock().sleep(GRACE) => tracing::warn!(left = connections.len(), "relay_connections_cut"),
     }
     connections.shutdown().await;
-    if ended.is_ok() { stopped(sweep).await } else { ended }
+    while ended.is_ok()
+        && let Some(task) = tasks.join_next().await
+    {
+        task.map_err(|error| task_died(Err(error)))?;
+    }
+    ended
 }
 
-fn sweep_died(died: Result<(), tokio::task::JoinError>) -> io::Error {
+fn task_died(died: Result<(), tokio::task::JoinError>) -> io::Error {
     match died {
         Ok(()) => io::Error::other("the relay was stopped from elsewhere"),
-        Err(error) => io::Error::other(format!("the relay's sweep died: {error}")),
+        Err(error) => io::Error::other(format!("a task of the relay died: {error}")),
     }
-}
-
-async fn stopped(sweep: JoinHandle<()>) -> io::Result<()> {
-    sweep.await.map_err(|error| io::Error::other(format!("the relay's sweep died: {error}")))
 }
 
 /// One connection, as a task that ends with it.

@@ -16,7 +16,7 @@ async fn service(folder: &std::path::Path) -> Arc<Service> {
     let (plans, random) = (Arc::new(Plans::default()), SystemRandom::shared());
     let store = SqliteRelay::open(folder, Arc::clone(&plans), Arc::clone(&random)).await.unwrap();
     let clock = ManualClock::at(Timestamp::from_secs(NOW));
-    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, trusted_proxies: Vec::new() })
+    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, ..Settings::default() })
 }
 
 fn scope(org: &str, team: &str, user: &str) -> Scope {

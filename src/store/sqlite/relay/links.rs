@@ -6,10 +6,10 @@ use super::audit::{self, Change};
 use super::people::inserted;
 use super::{Result, agents, all, execute, exists, one, orgs, stored};
 use crate::domain::clock::Timestamp;
-use crate::domain::relay::link::{Exposure, LinkRules, patterns_for_agent};
+use crate::domain::relay::link::{ExposeKind, Exposure, LinkRules, patterns_for_agent, patterns_for_topic};
 use crate::domain::relay::plan::Plans;
 use crate::domain::relay::refusal::{Quota, Refusal};
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::store::StoreError;
 use crate::store::relay::{LinkRulesChange, LinkSide, LinkState, LinkView, PersonId};
 
@@ -29,6 +29,11 @@ statements! {
         SELECT 1 FROM link_sides JOIN links ON links.id = link_sides.link AND links.state = 'active'
         CROSS JOIN exposures ON exposures.org = link_sides.org AND exposures.other = link_sides.other
             AND exposures.kind = 'agent' AND exposures.pattern IN (?3, ?4, ?5, ?6)
+        WHERE link_sides.org = ?1 AND link_sides.other = ?2 LIMIT 1";
+    EXPOSED_TOPIC = "
+        SELECT 1 FROM link_sides JOIN links ON links.id = link_sides.link AND links.state = 'active'
+        CROSS JOIN exposures ON exposures.org = link_sides.org AND exposures.other = link_sides.other
+            AND exposures.kind = ?3 AND exposures.pattern IN (?4, ?5, ?6)
         WHERE link_sides.org = ?1 AND link_sides.other = ?2 LIMIT 1";
     COUNT_LINKS = "
         SELECT count(*) FROM link_sides JOIN links ON links.id = link_sides.link
@@ -163,6 +168,18 @@ pub(super) fn active_rules(conn: &Connection, org: i64, other: i64) -> Result<Op
 pub(super) fn exposes_agent(conn: &Connection, org: i64, other: i64, agent: &AgentAddress) -> Result<bool> {
     let [every, team, user, exact] = patterns_for_agent(agent);
     exists(conn, EXPOSED, params![org, other, every, team, user, exact])
+}
+
+/// Whether `org`, whose topic it is, lets `other` publish to it or listen to it.
+pub(super) fn exposes_topic(
+    conn: &Connection,
+    org: i64,
+    other: i64,
+    kind: ExposeKind,
+    topic: &TopicAddress,
+) -> Result<bool> {
+    let [every, team, exact] = patterns_for_topic(topic);
+    exists(conn, EXPOSED_TOPIC, params![org, other, kind.as_str(), every, team, exact])
 }
 
 pub(super) fn propose_or_accept(

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{SqliteRelay, agents, directory, due, inbox, links, messages, orgs, people, send};
+use super::{
+    SqliteRelay, agents, directory, due, inbox, links, messages, orgs, people, send, session_view, topics,
+    webhooks,
+};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
 use crate::domain::relay::refusal::Refusal;
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 use crate::store::relay::{
     AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Home,
-    LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Receipt, RelayStore, Sent,
-    StoredMessage, Swept, Take, TokenHash,
+    LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId, Pushed,
+    Receipt, RelayStore, Sent, SessionPage, StoredMessage, Swept, Take, TokenHash, TopicView, Webhook,
 };
 
 impl RelayStore for SqliteRelay {
@@ -160,6 +163,87 @@ impl RelayStore for SqliteRelay {
 
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>> {
         self.change("relay_sweep", now, due::sweep)
+    }
+
+    fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage> {
+        self.run("relay_session", move |conn| session_view::view(conn, viewer, &agent, &session))
+    }
+
+    fn set_session_title(
+        &self,
+        owner: PersonId,
+        agent: AgentAddress,
+        session: String,
+        title: String,
+    ) -> Answer<'_, SessionPage> {
+        self.run("relay_set_session_title", move |conn| {
+            session_view::set_title(conn, owner, &agent, &session, &title)
+        })
+    }
+
+    fn close_session(
+        &self,
+        owner: PersonId,
+        agent: AgentAddress,
+        session: String,
+    ) -> Answer<'_, SessionPage> {
+        self.run("relay_close_session", move |conn| session_view::close(conn, owner, &agent, &session))
+    }
+
+    fn subscribe(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        topic: TopicAddress,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_subscribe", move |conn| topics::subscribe(conn, person, &agent, &topic, now))
+    }
+
+    fn unsubscribe(&self, person: PersonId, agent: AgentAddress, topic: TopicAddress) -> Answer<'_, ()> {
+        self.run("relay_unsubscribe", move |conn| topics::unsubscribe(conn, person, &agent, &topic))
+    }
+
+    fn topics_of(&self, person: PersonId) -> Answer<'_, Vec<TopicView>> {
+        self.run("relay_topics_of", move |conn| topics::list(conn, person))
+    }
+
+    fn set_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        webhook: Webhook,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>> {
+        let plans = Arc::clone(&self.plans);
+        self.change("relay_set_webhook", now, move |tx| webhooks::set(tx, person, &agent, &webhook, &plans))
+    }
+
+    fn remove_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>> {
+        self.change("relay_remove_webhook", now, move |tx| webhooks::remove(tx, person, &agent))
+    }
+
+    fn webhook_agents(&self) -> Answer<'_, Vec<AgentAddress>> {
+        self.run("relay_webhook_agents", webhooks::all_agents)
+    }
+
+    fn claim_pushes(
+        &self,
+        agent: AgentAddress,
+        most: usize,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<Vec<Push>>> {
+        self.change("relay_claim_pushes", now, move |tx| webhooks::claim(tx, &agent, most, until))
+    }
+
+    fn pushed(&self, delivery: PushId, how: Pushed, now: Timestamp) -> Answer<'_, Changed<()>> {
+        self.change("relay_pushed", now, move |tx| webhooks::settle(tx, delivery, how))
     }
 
     fn link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, (LinkView, bool)> {

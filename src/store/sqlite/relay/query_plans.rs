@@ -15,6 +15,7 @@ fn every_statement_is_answered_from_an_index() {
         super::audit::STATEMENTS,
         super::directory::STATEMENTS,
         super::due::STATEMENTS,
+        super::events::STATEMENTS,
         super::files::STATEMENTS,
         super::inbox::STATEMENTS,
         super::lanes::STATEMENTS,
@@ -23,8 +24,11 @@ fn every_statement_is_answered_from_an_index() {
         super::orgs::STATEMENTS,
         super::people::STATEMENTS,
         super::send::STATEMENTS,
+        super::session_view::STATEMENTS,
         super::sessions::STATEMENTS,
+        super::topics::STATEMENTS,
         super::tx::STATEMENTS,
+        super::webhooks::STATEMENTS,
     ];
     let mut wrong = Vec::new();
     for (name, sql) in lists.into_iter().flatten() {

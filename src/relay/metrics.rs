@@ -101,7 +101,7 @@ impl Gauge {
 #[derive(Debug, Default)]
 pub struct Metrics {
     counters: [AtomicU64; Counter::ALL.len()],
-    pub(super) connections: AtomicU64,
+    connections: AtomicU64,
 }
 
 impl Metrics {
@@ -113,6 +113,14 @@ impl Metrics {
 
     pub fn get(&self, counter: Counter) -> u64 {
         self.counters.get(counter as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn connection_opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn connection_closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The text format of Prometheus.

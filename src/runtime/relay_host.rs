@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,7 @@ use crate::config::redsyn::Scope;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
-use crate::relay::{self, RelayError, Service, Settings};
+use crate::relay::{self, Listening, RelayError, Service, Settings};
 use crate::store::sqlite::relay::SqliteRelay;
 
 /// The name of the one node of an embedded relay.
@@ -61,10 +62,24 @@ impl RelayStore {
     /// # Errors
     /// When it cannot listen there. The store is closed then.
     pub async fn listen(self, address: &str, setting: &str) -> Result<RelayHost, RunError> {
+        self.listen_with(address, setting, None).await
+    }
+
+    /// The same, with TLS of its own.
+    ///
+    /// # Errors
+    /// See [`RelayStore::listen`].
+    pub async fn listen_with(
+        self,
+        address: &str,
+        setting: &str,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<RelayHost, RunError> {
         let (listener, address) = listen(address, setting).await?;
+        let listening = Listening { listener, tls };
         let stop = CancellationToken::new();
         let serving =
-            tokio::spawn(relay::serve(listener, Arc::clone(&self.service), stop.clone().cancelled_owned()));
+            tokio::spawn(relay::serve(listening, Arc::clone(&self.service), stop.clone().cancelled_owned()));
         Ok(RelayHost { address, store: self, serving, stop })
     }
 

@@ -30,7 +30,7 @@ pub use messages::{
     Changed, Delivered, Draft, Files, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept, Take,
     TakeWhat,
 };
-pub use orgs::{AuditRow, LinkSide, LinkState, LinkView, OrgView};
+pub use orgs::{AuditRow, Invite, LinkSide, LinkState, LinkView, OrgView, Usage};
 pub use people::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSummary};
 pub use topics::TopicView;
 pub use webhooks::{Push, PushId, Pushed, Webhook};
@@ -66,6 +66,9 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
         token: TokenHash,
         now: Timestamp,
     ) -> Answer<'_, NodeId>;
+    /// Takes away everything the person could act with. Refused for whoever created an organisation.
+    fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>>;
+    fn remove_node(&self, node: NodeId) -> Answer<'_, ()>;
     /// Makes whatever of the home is missing and gives its node a new token.
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId>;
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>>;
@@ -92,6 +95,14 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
         who: Name,
         now: Timestamp,
     ) -> Answer<'_, ()>;
+
+    fn invite(&self, admin: PersonId, org: Name, email: String, team: Name, now: Timestamp)
+    -> Answer<'_, ()>;
+    /// Gives the team of the invitation.
+    fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name>;
+    fn invites(&self) -> Answer<'_, Vec<Invite>>;
+    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>>;
+    fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage>;
 
     // Agents.
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced>;

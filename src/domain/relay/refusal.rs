@@ -45,6 +45,12 @@ pub enum Refusal {
     Taken(String),
     #[error("there is no person {0}")]
     NoPerson(String),
+    #[error("there is no node {0}")]
+    NoNode(String),
+    #[error("they created {0}, whose plan is theirs; remove their nodes instead")]
+    Creator(String),
+    #[error("already in {0}")]
+    MemberAlready(Name),
     #[error("this node has registered another key; send rotate: true to replace it")]
     OtherKey,
     #[error("that id belongs to somebody else's message")]

@@ -8,6 +8,7 @@ use axum::routing::{get, post, put};
 use super::Service;
 use crate::proto::redsyn::ids::PREFIX;
 
+mod admin;
 mod agents;
 mod answer;
 mod date;
@@ -15,6 +16,7 @@ mod extract;
 mod inbox;
 mod links;
 mod messages;
+mod operator;
 mod orgs;
 mod people;
 mod server;
@@ -22,7 +24,8 @@ mod sessions;
 mod topics;
 mod webhooks;
 
-pub use server::serve;
+pub use admin::{ask_admin, serve_admin};
+pub use server::{Listening, serve};
 
 /// Every call this relay offers.
 fn router(service: Arc<Service>) -> Router {
@@ -50,6 +53,9 @@ fn router(service: Arc<Service>) -> Router {
         .route("/orgs", post(orgs::create))
         .route("/orgs/{org}/teams", post(orgs::create_team))
         .route("/orgs/{org}/teams/{team}/members", post(orgs::add_member))
+        .route("/orgs/{org}/invites", post(orgs::invite))
+        .route("/orgs/{org}/join", post(orgs::join))
+        .route("/orgs/{org}/usage", get(orgs::usage))
         .route("/orgs/{org}/links", post(links::link))
         .route("/orgs/{org}/links/{other}/expose", put(links::expose))
         .route("/orgs/{org}/links/{other}/rules", put(links::set_rules))
@@ -57,6 +63,8 @@ fn router(service: Arc<Service>) -> Router {
         .route("/links", get(links::list));
     Router::new()
         .nest(PREFIX, calls)
+        .route("/healthz", get(operator::health))
+        .route("/metrics", get(operator::metrics))
         .fallback(answer::no_such_call)
         .method_not_allowed_fallback(answer::wrong_method)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), answer::frame))

@@ -142,6 +142,9 @@ impl Service {
 
     /// Pushes what is to be pushed until the relay stops.
     pub async fn push_until_stopped(self: Arc<Self>) {
+        if self.settings.insecure_targets {
+            tracing::warn!("relay_webhooks_insecure: webhooks may point anywhere; this is for tests");
+        }
         // What waited when the relay was stopped.
         match self.store.webhook_agents().await {
             Ok(agents) => agents.into_iter().for_each(|agent| self.to_push.mark(agent)),

@@ -1,5 +1,6 @@
 //! The relay over real HTTP, section by section of the protocol: what it answers, and above all what it refuses.
 
+mod abuse;
 mod access;
 mod agents;
 mod command;
@@ -11,9 +12,11 @@ mod links;
 mod mailbox_model;
 mod messages;
 mod operator;
+mod orgs;
 mod sessions;
 mod signatures;
 mod target;
 mod time;
+mod tls;
 mod topics;
 mod webhooks;

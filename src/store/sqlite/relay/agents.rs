@@ -20,7 +20,7 @@ statements! {
     AGENT = "
         SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
-        FROM agents LEFT JOIN nodes ON nodes.id = agents.node WHERE agents.address = ?1";
+        FROM agents LEFT JOIN nodes ON nodes.id = agents.node WHERE agents.address = ?1 AND agents.removed = 0";
     INSERT_AGENT = "
         INSERT INTO agents (org, team, person, address, created) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
     COUNT_AGENT = "UPDATE orgs SET agents = agents + 1 WHERE id = ?1 RETURNING agents";

@@ -182,6 +182,12 @@ pub(super) fn exposes_topic(
     exists(conn, EXPOSED_TOPIC, params![org, other, kind.as_str(), every, team, exact])
 }
 
+/// The links that count for an organisation's plan (A53).
+pub(super) fn count(conn: &Connection, org: i64) -> Result<u64> {
+    let links = one(conn, COUNT_LINKS, [org], |row| row.get::<_, i64>(0))?;
+    Ok(links.unwrap_or_default().unsigned_abs())
+}
+
 pub(super) fn propose_or_accept(
     conn: &Connection,
     person: PersonId,
@@ -202,9 +208,9 @@ pub(super) fn propose_or_accept(
         Some(found) if found.state == LinkState::Proposed => Some(found.id),
         _ => None,
     };
-    let links = one(conn, COUNT_LINKS, [pair.org], |row| row.get::<_, i64>(0))?.unwrap_or_default();
+    let links = count(conn, pair.org)?;
     let most = plans.get(&agents::plan_of(conn, pair.org)?).links;
-    if most.is_some_and(|most| links.unsigned_abs() >= most) {
+    if most.is_some_and(|most| links >= most) {
         return Err(Refusal::Quota(Quota::Links).into());
     }
     if let Some(link) = waiting {

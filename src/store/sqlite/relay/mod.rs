@@ -31,6 +31,7 @@ mod due;
 mod events;
 mod files;
 mod inbox;
+mod invites;
 mod lanes;
 mod links;
 mod messages;
@@ -39,6 +40,7 @@ mod orgs;
 mod people;
 #[cfg(test)]
 mod query_plans;
+mod removal;
 mod request;
 mod schema;
 mod send;
@@ -46,6 +48,7 @@ mod session_view;
 mod sessions;
 mod topics;
 mod tx;
+mod usage;
 mod webhooks;
 
 use files::FileFolder;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    SqliteRelay, agents, directory, due, inbox, links, messages, orgs, people, send, session_view, topics,
-    webhooks,
+    SqliteRelay, agents, directory, due, inbox, invites, links, messages, orgs, people, removal, send,
+    session_view, topics, usage, webhooks,
 };
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
@@ -14,8 +14,9 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 use crate::store::relay::{
     AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Home,
-    LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId, Pushed,
-    Receipt, RelayStore, Sent, SessionPage, StoredMessage, Swept, Take, TokenHash, TopicView, Webhook,
+    Invite, LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId,
+    Pushed, Receipt, RelayStore, Sent, SessionPage, StoredMessage, Swept, Take, TokenHash, TopicView, Usage,
+    Webhook,
 };
 
 impl RelayStore for SqliteRelay {
@@ -39,6 +40,14 @@ impl RelayStore for SqliteRelay {
         now: Timestamp,
     ) -> Answer<'_, NodeId> {
         self.run("relay_create_node", move |conn| people::create_node(conn, person, &name, token, now))
+    }
+
+    fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>> {
+        self.change("relay_remove_person", now, move |tx| removal::remove_person(tx, person))
+    }
+
+    fn remove_node(&self, node: NodeId) -> Answer<'_, ()> {
+        self.run("relay_remove_node", move |conn| removal::remove_node(conn, node))
     }
 
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {
@@ -90,6 +99,34 @@ impl RelayStore for SqliteRelay {
         self.run("relay_add_team_member", move |conn| {
             orgs::add_team_member(conn, admin, &org, &team, &who, now)
         })
+    }
+
+    fn invite(
+        &self,
+        admin: PersonId,
+        org: Name,
+        email: String,
+        team: Name,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_invite", move |conn| invites::invite(conn, admin, &org, &email, &team, now))
+    }
+
+    fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name> {
+        self.run("relay_join", move |conn| invites::join(conn, person, &org, &me, now))
+    }
+
+    fn invites(&self) -> Answer<'_, Vec<Invite>> {
+        self.run("relay_invites", invites::list)
+    }
+
+    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>> {
+        self.run("relay_invites_of", move |conn| invites::of_email(conn, &email))
+    }
+
+    fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage> {
+        let plans = Arc::clone(&self.plans);
+        self.run("relay_usage", move |conn| usage::of(conn, member, &org, &plans, now))
     }
 
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced> {

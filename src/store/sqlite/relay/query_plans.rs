@@ -18,6 +18,7 @@ fn every_statement_is_answered_from_an_index() {
         super::events::STATEMENTS,
         super::files::STATEMENTS,
         super::inbox::STATEMENTS,
+        super::invites::STATEMENTS,
         super::lanes::STATEMENTS,
         super::links::STATEMENTS,
         super::messages::STATEMENTS,
@@ -28,6 +29,7 @@ fn every_statement_is_answered_from_an_index() {
         super::sessions::STATEMENTS,
         super::topics::STATEMENTS,
         super::tx::STATEMENTS,
+        super::usage::STATEMENTS,
         super::webhooks::STATEMENTS,
     ];
     let mut wrong = Vec::new();

@@ -66,7 +66,7 @@ fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Agent> {
 
 /// Counts the message and its files against the plan; refused, the count is undone with everything else.
 fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<()> {
-    let day = tx.now.secs().div_euclid(SECS_PER_DAY);
+    let day = day(tx.now);
     let messages = inserted(one(tx.conn, COUNT_MESSAGE, [org, day], |row| row.get(0))?)?;
     if plan.messages_per_day.is_some_and(|most| messages.unsigned_abs() > most) {
         return Err(Refusal::Quota(Quota::Messages).into());
@@ -78,6 +78,11 @@ fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<
         }
     }
     Ok(())
+}
+
+/// The day a moment lies in, UTC.
+pub(super) fn day(now: Timestamp) -> i64 {
+    now.secs().div_euclid(SECS_PER_DAY)
 }
 
 /// A draft whose sender and quotas are settled.

@@ -15,6 +15,7 @@ statements! {
     INSERT_TOPIC = "INSERT INTO topics (org, address, created) VALUES (?1, ?2, ?3) RETURNING id";
     SUBSCRIBE = "INSERT OR IGNORE INTO subscriptions (topic, agent) VALUES (?1, ?2)";
     UNSUBSCRIBE = "DELETE FROM subscriptions WHERE topic = ?1 AND agent = ?2";
+    UNSUBSCRIBE_ALL = "DELETE FROM subscriptions WHERE agent = ?1";
     TOPICS_OF = "
         SELECT topics.id, topics.address FROM members CROSS JOIN topics ON topics.org = members.org
         WHERE members.person = ?1 ORDER BY members.org, topics.address LIMIT ?2";
@@ -73,6 +74,12 @@ pub(super) fn unsubscribe(
     if let Some(topic) = one(conn, TOPIC, [topic.to_string()], |row| row.get::<_, i64>(0))? {
         execute(conn, UNSUBSCRIBE, [topic, agent.id])?;
     }
+    Ok(())
+}
+
+/// An agent that is gone listens to nothing.
+pub(super) fn unsubscribe_all(conn: &Connection, agent: i64) -> Result<()> {
+    execute(conn, UNSUBSCRIBE_ALL, [agent])?;
     Ok(())
 }
 

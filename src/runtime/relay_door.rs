@@ -1,0 +1,82 @@
+//! How an operator's command reaches the relay: the store when nobody owns it, else the door of the relay that does.
+//! The door's address and token lie in the data folder, for its owner's eyes.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::data_folder::DataFolder;
+use super::error::RunError;
+use super::listen::listen;
+use super::secrets;
+use crate::crypto::secret::Secret;
+use crate::domain::random::Random;
+use crate::relay::admin::AdminCommand;
+use crate::relay::{Service, ask_admin, serve_admin};
+
+const FILE: &str = "relay-admin.json";
+
+#[derive(Serialize, Deserialize)]
+struct Sign {
+    address: SocketAddr,
+    token: String,
+}
+
+/// An open door.
+#[derive(Debug)]
+pub struct Door {
+    file: PathBuf,
+    serving: JoinHandle<std::io::Result<()>>,
+    stop: CancellationToken,
+}
+
+impl Door {
+    /// Opens a door on a free port of loopback.
+    ///
+    /// # Errors
+    /// When it cannot listen, or its file cannot be written.
+    pub async fn open(folder: &Path, service: Arc<Service>, random: &dyn Random) -> Result<Self, RunError> {
+        let (listener, address) = listen("127.0.0.1:0", "the firewall").await?;
+        let token = Secret::new(random.hex::<32>());
+        let file = folder.join(FILE);
+        let sign = Sign { address, token: token.expose().to_owned() };
+        let text = serde_json::to_string(&sign).map_err(|error| RunError::other(error.to_string()))?;
+        secrets::keep_token(&file, &Secret::new(text))?;
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve_admin(listener, service, token, stop.clone().cancelled_owned()));
+        Ok(Self { file, serving, stop })
+    }
+
+    pub async fn close(self) {
+        self.stop.cancel();
+        if let Err(error) = std::fs::remove_file(&self.file) {
+            tracing::warn!(%error, "relay_admin_file_not_removed");
+        }
+        match self.serving.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "relay_admin_failed"),
+            Err(error) => tracing::error!(%error, "relay_admin_died"),
+        }
+    }
+}
+
+/// Sends a command to the relay that owns `folder`. `None` when nobody owns it, or whoever does has no door.
+///
+/// # Errors
+/// Its refusal, or that it does not answer.
+pub async fn ask(folder: &Path, command: &AdminCommand) -> Result<Option<Value>, RunError> {
+    if !DataFolder::is_owned(folder) {
+        return Ok(None);
+    }
+    let Some(sign) = secrets::known_token(&folder.join(FILE))? else { return Ok(None) };
+    let sign: Sign = serde_json::from_str(sign.expose()).map_err(|_| {
+        RunError::other(format!("{} cannot be read: restart the relay", folder.join(FILE).display()))
+    })?;
+    let token = Secret::new(sign.token);
+    ask_admin(sign.address, &token, command).await.map(Some).map_err(RunError::other)
+}

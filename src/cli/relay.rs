@@ -161,7 +161,7 @@ async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunE
     let store = open(config).await?;
     let service = Arc::clone(&store.service);
     let mut host = store.listen_with(&config.listen.to_string(), "listen", tls).await?;
-    let door = match Door::open(&config.data_dir, service, &SystemRandom).await {
+    let mut door = match Door::open(&config.data_dir, service, &SystemRandom).await {
         Ok(door) => door,
         Err(error) => return Err(host.stop().await.err().unwrap_or(error)),
     };
@@ -169,8 +169,9 @@ async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunE
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = host.ended() => ended,
+        ended = door.ended() => ended,
     };
-    door.close().await;
+    door.close(&SystemClock).await;
     ended.and(host.stop().await)
 }
 

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,11 +16,15 @@ use super::error::RunError;
 use super::listen::listen;
 use super::secrets;
 use crate::crypto::secret::Secret;
+use crate::domain::clock::Clock;
 use crate::domain::random::Random;
 use crate::relay::admin::AdminCommand;
 use crate::relay::{Service, ask_admin, serve_admin};
 
 const FILE: &str = "relay-admin.json";
+
+/// How long a command under way may take once the relay stops.
+const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Serialize, Deserialize)]
 struct Sign {
@@ -52,15 +57,32 @@ impl Door {
         Ok(Self { file, serving, stop })
     }
 
-    pub async fn close(self) {
+    /// Resolves when the door ends by itself: only by a failure.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub async fn ended(&mut self) -> Result<(), RunError> {
+        match (&mut self.serving).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(RunError::other(format!("the relay's door for operators ended: {error}"))),
+            Err(error) => Err(RunError::other(format!("the relay's door for operators failed: {error}"))),
+        }
+    }
+
+    /// Lets a command under way finish, but not for long.
+    pub async fn close(mut self, clock: &dyn Clock) {
         self.stop.cancel();
         if let Err(error) = std::fs::remove_file(&self.file) {
             tracing::warn!(%error, "relay_admin_file_not_removed");
         }
-        match self.serving.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "relay_admin_failed"),
-            Err(error) => tracing::error!(%error, "relay_admin_died"),
+        if self.serving.is_finished() {
+            return;
+        }
+        tokio::select! {
+            ended = self.ended() => if let Err(error) = ended {
+                tracing::warn!(%error, "relay_admin_failed");
+            },
+            () = clock.sleep(GRACE) => self.serving.abort(),
         }
     }
 }

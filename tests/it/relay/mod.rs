@@ -5,6 +5,8 @@ mod access;
 mod agents;
 mod command;
 mod config;
+mod crash;
+mod event_model;
 mod inbox;
 mod keys;
 mod limits;

@@ -112,7 +112,18 @@ fn write_synced(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()>
     file.write_all(bytes)?;
     file.sync_all()?;
     // The name must survive a crash too.
+    sync_folder(folder)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
+}
+
+/// Windows has no handle on a folder to flush; its file system orders the creation by itself.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> StoreError {

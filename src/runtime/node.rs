@@ -101,7 +101,7 @@ impl Node {
             .broker
             .clone()
             .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
-        let (listener, broker) = listen(&address, "broker.port").await?;
+        let (listener, broker) = listen(&address, "broker.host or broker.port").await?;
         let store = open_store(config)?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();

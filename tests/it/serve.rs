@@ -168,3 +168,21 @@ fn config_check_tells_what_is_understood_and_what_is_odd() {
     assert_eq!(code, Some(2));
     assert!(sentence.contains("config.yaml:3: broker.port"), "{sentence}");
 }
+
+/// Half a request, left open, must not keep the process from ending well.
+#[cfg(unix)]
+#[test]
+fn a_client_that_never_finishes_does_not_hold_up_the_end() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let (port, relay) = (free_port(), free_port());
+    write(folder.path(), "config.yaml", &config(port, relay));
+    let (process, _) = start(folder.path());
+    let mut halves = Vec::new();
+    for port in [port, relay] {
+        let mut half = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        half.write_all(b"POST /messages HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{").unwrap();
+        halves.push(half);
+    }
+    assert_eq!(process.terminate(), Some(0));
+}

@@ -207,6 +207,7 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+    let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -219,7 +220,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch);
+        commit(conn, &mut batch, &mut trouble);
     }
     if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
         tracing::warn!(%error, "store_close_checkpoint_failed");
@@ -227,7 +228,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, trouble: &mut Trouble) {
     if batch.is_empty() {
         return;
     }
@@ -236,7 +237,7 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     for job in batch.iter_mut() {
         let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
-            tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+            trouble.begun(job.name(), error);
             // A full disk makes SQLite roll back everything by itself: what ran before is gone, and what ran now
             // would be a transaction of its own.
             if whole.is_ok() && conn.is_autocommit() {
@@ -247,15 +248,41 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     }
     let committed = whole.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
     if let Err(error) = &committed {
-        tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
+        trouble.begun("commit", error);
         if !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "store_rollback_failed");
         }
     }
+    if committed.is_ok() && results.iter().all(Result::is_ok) {
+        trouble.ended();
+    }
     for (job, result) in batch.drain(..).zip(results) {
         job.answer(result.and_then(|()| committed.clone()));
+    }
+}
+
+/// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
+/// to fill the disk.
+#[derive(Default)]
+struct Trouble {
+    last: Option<String>,
+}
+
+impl Trouble {
+    fn begun(&mut self, transaction: &'static str, error: &StoreError) {
+        let now = format!("{transaction}: {error}");
+        if self.last.as_ref() != Some(&now) {
+            tracing::error!(transaction, %error, "store_failed");
+            self.last = Some(now);
+        }
+    }
+
+    fn ended(&mut self) {
+        if self.last.take().is_some() {
+            tracing::info!("store_recovered");
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Service {
         let (id, duplicate) = (&sent.receipt.id, sent.duplicate);
         let counter = if duplicate { Counter::MessagesDuplicate } else { Counter::MessagesAccepted };
         self.metrics.add(counter, 1);
-        tracing::info!(%id, to = sent.receipt.to, node = %caller.node, duplicate, "relay_message_accepted");
+        tracing::info!(id = ?id.as_str(), to = sent.receipt.to, node = %caller.node, duplicate, "relay_message_accepted");
         Ok(sent)
     }
 

@@ -15,6 +15,7 @@ use super::error::RunError;
 use super::listen::listen;
 use super::relay_host::RelayHost;
 use super::secrets;
+use crate::bridge::carrier::BridgeCarrier;
 use crate::bridge::events::{Event, Events};
 use crate::bridge::link::Link;
 use crate::bridge::names::Names;
@@ -37,6 +38,9 @@ use crate::store::sqlite::local::LocalStore;
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 const NODE_KEYS: &str = "node.key";
 const TOKEN: &str = "redsyn.token";
+/// The folder of the embedded relay, and this node's token in it.
+const EMBEDDED_RELAY: &str = "relay";
+const EMBEDDED_TOKEN: &str = "node.token";
 /// The variable that goes before `redsyn.token` and `redsyn.tokenFile`.
 const TOKEN_VARIABLE: &str = "REDSYN_TOKEN";
 
@@ -87,7 +91,8 @@ impl Node {
         let redsyn = config.redsyn.as_ref();
         // A broker that keeps nothing needs no folder.
         let keeps = config.broker.storage != Storage::Memory || redsyn.is_some();
-        let folder = keeps.then(|| DataFolder::open(&config.broker.data_dir)).transpose()?;
+        let folder =
+            keeps.then(|| DataFolder::open(&config.broker.data_dir, "broker.dataDir")).transpose()?;
         let (secret, secret_file) = match &config.broker.secret {
             BrokerSecret::Value(secret) => (secret.clone(), None),
             BrokerSecret::File(file) => (secrets::broker_secret(file, &*random)?, Some(file.clone())),
@@ -96,7 +101,7 @@ impl Node {
             .broker
             .clone()
             .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
-        let (listener, broker) = listen(&address, "broker.port").await?;
+        let (listener, broker) = listen(&address, "broker.host or broker.port").await?;
         let store = open_store(config)?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -107,7 +112,10 @@ impl Node {
         let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
         if let (Some(redsyn), Some(folder)) = (redsyn, &folder) {
             let at = Relayed { folder, clock: &clock, random: &random };
-            if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
+            if redsyn.relay == RelayMode::Off {
+                let store = BridgeStore::new(store.db().clone());
+                carrier = Arc::new(BridgeCarrier::without_relay(redsyn, store, Arc::clone(&clock)));
+            } else if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
                 let bridge_store = BridgeStore::new(store.db().clone());
                 let (running, to_bridge) = Bridge::new(
                     redsyn,
@@ -193,6 +201,9 @@ impl Node {
         let ended = tokio::select! {
             () = until.cancelled() => Ok(()),
             Some(ended) = self.tasks.join_next() => task_result(ended),
+            ended = relay_ended(&mut self.relay) => ended,
+            // Stopping tells why.
+            () = self.store.db().ended() => Ok(()),
         };
         ended.and(self.stop().await)
     }
@@ -220,6 +231,14 @@ impl Node {
             result = finish => result,
             () = clock.sleep(STOP_LIMIT) => Err(RunError::other("not everything stopped within 5 s")),
         }
+    }
+}
+
+/// Resolves when an embedded relay ends by itself; never without one.
+async fn relay_ended(relay: &mut Option<RelayHost>) -> Result<(), RunError> {
+    match relay {
+        Some(relay) => relay.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -272,7 +291,7 @@ impl Relayed<'_> {
             RelayMode::Remote(url) => (url.clone(), self.given_token(&redsyn.token)?),
             RelayMode::Embedded { listen } => {
                 let host = RelayHost::start(
-                    &self.folder.file("relay"),
+                    &self.folder.file(EMBEDDED_RELAY),
                     listen,
                     "redsyn.listen",
                     Arc::clone(self.clock),
@@ -304,12 +323,10 @@ impl Relayed<'_> {
         }
     }
 
-    /// The token of the data folder, if the relay still knows it, else a new one.
+    /// The token beside the relay's store, if the relay still knows it, else a new one. Not where the token of
+    /// another relay lies: that one was shown only once.
     async fn embedded_token(&self, redsyn: &RedsynConfig, host: &RelayHost) -> Result<Secret, RunError> {
-        let file = match &redsyn.token {
-            TokenSource::File(file) => file.clone(),
-            TokenSource::Value(_) | TokenSource::Default => self.folder.file(TOKEN),
-        };
+        let file = self.folder.file(EMBEDDED_RELAY).join(EMBEDDED_TOKEN);
         if let Some(token) = secrets::known_token(&file)?
             && host.knows(&token).await?
         {

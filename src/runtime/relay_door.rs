@@ -24,7 +24,7 @@ use crate::relay::{Service, ask_admin, serve_admin};
 const FILE: &str = "relay-admin.json";
 
 /// How long a command under way may take once the relay stops.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(500);
 
 #[derive(Serialize, Deserialize)]
 struct Sign {
@@ -36,7 +36,8 @@ struct Sign {
 #[derive(Debug)]
 pub struct Door {
     file: PathBuf,
-    serving: JoinHandle<std::io::Result<()>>,
+    /// `None` once its end has been told.
+    serving: Option<JoinHandle<std::io::Result<()>>>,
     stop: CancellationToken,
 }
 
@@ -54,7 +55,7 @@ impl Door {
         secrets::keep_token(&file, &Secret::new(text))?;
         let stop = CancellationToken::new();
         let serving = tokio::spawn(serve_admin(listener, service, token, stop.clone().cancelled_owned()));
-        Ok(Self { file, serving, stop })
+        Ok(Self { file, serving: Some(serving), stop })
     }
 
     /// Resolves when the door ends by itself: only by a failure.
@@ -62,11 +63,14 @@ impl Door {
     /// # Errors
     /// Why it ended.
     pub async fn ended(&mut self) -> Result<(), RunError> {
-        match (&mut self.serving).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(RunError::other(format!("the relay's door for operators ended: {error}"))),
-            Err(error) => Err(RunError::other(format!("the relay's door for operators failed: {error}"))),
-        }
+        let Some(serving) = &mut self.serving else { return std::future::pending().await };
+        let why = match serving.await {
+            Ok(Ok(())) => "it was told to".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.serving = None;
+        Err(RunError::other(format!("the relay's door for operators ended: {why}")))
     }
 
     /// Lets a command under way finish, but not for long.
@@ -75,14 +79,12 @@ impl Door {
         if let Err(error) = std::fs::remove_file(&self.file) {
             tracing::warn!(%error, "relay_admin_file_not_removed");
         }
-        if self.serving.is_finished() {
-            return;
-        }
+        let Some(serving) = &mut self.serving else { return };
         tokio::select! {
-            ended = self.ended() => if let Err(error) = ended {
+            ended = &mut *serving => if let Ok(Err(error)) = ended {
                 tracing::warn!(%error, "relay_admin_failed");
             },
-            () = clock.sleep(GRACE) => self.serving.abort(),
+            () = clock.sleep(GRACE) => serving.abort(),
         }
     }
 }

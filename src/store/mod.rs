@@ -6,5 +6,6 @@ pub mod error;
 pub mod local;
 pub mod relay;
 pub mod sqlite;
+pub mod v2;
 
 pub use error::StoreError;

@@ -29,7 +29,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The most connections at once. Each held poll is one; beyond this the relay would run out of memory for them.
 const MOST_CONNECTIONS: usize = 50_000;
 /// How long what is under way may take once the relay stops.
-const GRACE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_millis(1500);
 /// How long to wait when no connection can be accepted, for instance without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

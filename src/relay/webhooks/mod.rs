@@ -40,7 +40,7 @@ const AT_ONCE: usize = 512;
 /// How long after a failure the store is asked again.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How long pushes under way may take once the relay stops.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Agents that have something to push, each once.
 #[derive(Debug, Default)]
@@ -208,18 +208,18 @@ impl Service {
         let delivery = push.delivery;
         let how = match self.deliver(push, &poster).await {
             Ok(()) => {
-                tracing::info!(%id, %agent, attempts, "relay_message_pushed");
+                tracing::info!(id = ?id.as_str(), %agent, attempts, "relay_message_pushed");
                 Pushed::Taken
             }
             Err(error) => {
-                tracing::info!(%id, %agent, attempts, error, "relay_push_failed");
+                tracing::info!(id = ?id.as_str(), %agent, attempts, error, "relay_push_failed");
                 Pushed::Failed { again: self.now().plus(wait_after(attempts)) }
             }
         };
         match self.store.pushed(delivery, how, self.now()).await {
             Ok(changed) => self.spread(changed),
             // Its hold ends by itself, and it is pushed again.
-            Err(error) => tracing::error!(%id, %agent, %error, "relay_push_not_settled"),
+            Err(error) => tracing::error!(id = ?id.as_str(), %agent, %error, "relay_push_not_settled"),
         }
         let counter = if how == Pushed::Taken { Counter::PushesTaken } else { Counter::PushesFailed };
         self.metrics.add(counter, 1);

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::schema::{self, Steps};
 use crate::store::StoreError;
@@ -25,6 +26,8 @@ const BATCH: usize = 512;
 pub struct Db {
     orders: mpsc::Sender<Order>,
     owner: Arc<Owner>,
+    /// Cancelled when the thread has ended, however it did.
+    ended: CancellationToken,
 }
 
 enum Order {
@@ -107,14 +110,20 @@ impl Db {
 
     fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
+        let ended = CancellationToken::new();
+        let guard = ended.clone().drop_guard();
         let name = path
             .file_stem()
             .map_or_else(|| "store".into(), |stem| format!("store-{}", stem.to_string_lossy()));
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || own(&conn, queue))
+            .spawn(move || {
+                let _told = guard;
+                own(&conn, queue);
+            })
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
-        Ok(Self { orders, owner: Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) }) })
+        let owner = Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) });
+        Ok(Self { orders, owner, ended })
     }
 
     /// Runs `work` in a transaction called `name` and answers after its commit. Dropping the returned future
@@ -131,6 +140,12 @@ impl Db {
         let job = Box::new(Call { name, work: Some(work), done: None, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    /// Resolves when the owning thread has ended: by [`Db::close`], or by a defect after which nothing is kept any
+    /// more.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Finishes the queued work, closes the database and waits for the thread. Other handles then get `Stopped`.
@@ -192,6 +207,7 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+    let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -204,7 +220,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch);
+        commit(conn, &mut batch, &mut trouble);
     }
     if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
         tracing::warn!(%error, "store_close_checkpoint_failed");
@@ -212,44 +228,74 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, trouble: &mut Trouble) {
     if batch.is_empty() {
         return;
     }
-    let began = conn.execute_batch("BEGIN").map_err(StoreError::from);
+    let mut whole = conn.execute_batch("BEGIN").map_err(StoreError::from);
     let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
     for job in batch.iter_mut() {
-        let result = match &began {
-            Ok(()) => in_savepoint(conn, job.as_mut()),
-            Err(error) => Err(error.clone()),
-        };
+        let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
-            tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+            trouble.begun(job.name(), error);
+            // A full disk makes SQLite roll back everything by itself: what ran before is gone, and what ran now
+            // would be a transaction of its own.
+            if whole.is_ok() && conn.is_autocommit() {
+                whole = Err(error.clone());
+            }
         }
         results.push(result);
     }
-    let committed = began.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
+    let committed = whole.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
     if let Err(error) = &committed {
-        tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
+        trouble.begun("commit", error);
         if !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "store_rollback_failed");
         }
     }
+    if committed.is_ok() && results.iter().all(Result::is_ok) {
+        trouble.ended();
+    }
     for (job, result) in batch.drain(..).zip(results) {
         job.answer(result.and_then(|()| committed.clone()));
     }
 }
 
+/// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
+/// to fill the disk.
+#[derive(Default)]
+struct Trouble {
+    last: Option<String>,
+}
+
+impl Trouble {
+    fn begun(&mut self, transaction: &'static str, error: &StoreError) {
+        let now = format!("{transaction}: {error}");
+        if self.last.as_ref() != Some(&now) {
+            tracing::error!(transaction, %error, "store_failed");
+            self.last = Some(now);
+        }
+    }
+
+    fn ended(&mut self) {
+        if self.last.take().is_some() {
+            tracing::info!("store_recovered");
+        }
+    }
+}
+
+/// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = job.run(conn);
-    if result.is_err() {
-        conn.prepare_cached("ROLLBACK TO job")?.execute([])?;
-    }
-    conn.prepare_cached("RELEASE job")?.execute([])?;
-    result
+    let undone = match result {
+        Ok(()) => Ok(0),
+        Err(_) => conn.prepare_cached("ROLLBACK TO job").and_then(|mut undo| undo.execute([])),
+    };
+    let released = undone.and_then(|_| conn.prepare_cached("RELEASE job")?.execute([]));
+    result.and(released.map(drop).map_err(StoreError::from))
 }
 
 #[cfg(test)]
@@ -325,6 +371,44 @@ mod tests {
         let (one, twice, two) = tokio::join!(insert(&db, 1), insert(&db, 1), insert(&db, 2));
         assert!(one.is_ok() && twice.is_err() && two.is_ok());
         assert_eq!(count(&db).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_fails_the_whole_batch_and_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let db =
+            Db::open(&dir.path().join("a.db"), &["CREATE TABLE t (x INTEGER PRIMARY KEY, b BLOB)"]).unwrap();
+        db.call("limit", |conn| Ok(conn.execute_batch("PRAGMA max_page_count = 8")?)).await.unwrap();
+        let small = |x: i64| {
+            db.call("small", move |conn| {
+                Ok(conn.execute("INSERT INTO t VALUES (?1, x'00')", [x]).map(drop)?)
+            })
+        };
+        let large = db.call("large", |conn| {
+            Ok(conn.execute("INSERT INTO t VALUES (2, zeroblob(100000))", []).map(drop)?)
+        });
+        // All three wait while the thread is busy, and so share a batch.
+        let busy = db.call("busy", |_| {
+            let (wait, never) = std::sync::mpsc::channel::<()>();
+            let _ = never.recv_timeout(std::time::Duration::from_millis(50));
+            drop(wait);
+            Ok(())
+        });
+        let (_, one, two, three) = tokio::join!(busy, small(1), large, small(3));
+        assert!(matches!(two, Err(StoreError::Full)), "{two:?}");
+        let kept = i64::from(one.is_ok()) + i64::from(three.is_ok());
+        assert_eq!(count(&db).await, kept, "what was answered is there, and nothing else");
+        small(4).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_thread_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
+        let panicked: Result<(), StoreError> = db.call("panic", |_| panic!("a defect")).await;
+        assert!(matches!(panicked, Err(StoreError::Stopped)));
+        db.ended().await;
+        assert!(db.close().await.unwrap_err().to_string().contains("a defect"));
     }
 
     #[tokio::test]

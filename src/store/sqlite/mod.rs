@@ -1,6 +1,7 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod bridge;
+pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
 pub mod local;
@@ -9,6 +10,7 @@ pub mod local_schema;
 mod plans;
 pub mod relay;
 pub mod schema;
+pub mod v2;
 
 use crate::store::StoreError;
 
@@ -26,7 +28,8 @@ impl From<rusqlite::Error> for StoreError {
                 Self::ReadOnly(error.to_string())
             }
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(error.to_string()),
-            _ => Self::Other(error.to_string()),
+            // The rest of the text would be the statement, which says nothing to a person.
+            _ => Self::Other(error.to_string().lines().next().unwrap_or_default().to_owned()),
         }
     }
 }

@@ -83,7 +83,7 @@ pub struct World {
 impl World {
     /// A node with the agent `close` and the contact `bob`, that takes mail always.
     pub async fn new() -> Self {
-        Self::with("agents: {close: {hold: true}}").await
+        Self::with("agents: {close: {hold: true, allow: [org:globex]}}").await
     }
 
     /// A node with these lines in its configuration.
@@ -158,6 +158,11 @@ impl World {
     /// The node after a restart.
     pub async fn restarted(self) -> Self {
         self.stopped().await.started()
+    }
+
+    /// The same with other lines in its configuration.
+    pub async fn restarted_with(self, more: &str) -> Self {
+        Stopped { more: more.to_owned(), ..self.stopped().await }.started()
     }
 
     /// Changes the database behind the bridge's back.

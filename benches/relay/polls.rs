@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::client::{Client, agent};
 use super::measure::percentiles;
@@ -19,9 +20,10 @@ pub async fn measure() {
     let server = Server::relay(HELD).await;
     let before = memory_kib(server.child.id());
     let (tell, mut woken) = mpsc::unbounded_channel();
+    let mut holders = JoinSet::new();
     for worker in 0..HELD {
         let client = Client::connect(&server).await;
-        tokio::spawn(hold(client, worker, tell.clone()));
+        holders.spawn(hold(client, worker, tell.clone()));
     }
     let mut sender = Client::connect(&server).await;
     // All hold once the relay says so: its own count of mailboxes somebody waits at.
@@ -43,6 +45,7 @@ pub async fn measure() {
             }
         }
     }
+    holders.shutdown().await;
     let (middle, high) = percentiles(latencies);
     println!("{HELD} polls held by one relay");
     match (before, during) {

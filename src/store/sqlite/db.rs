@@ -97,6 +97,18 @@ impl Db {
         Self::start(conn, path.to_owned())
     }
 
+    /// A second owner of an open file, which only reads what is committed: its calls wait for no commit of others.
+    /// Close it before the owner that writes.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        prepare_connection(&conn)?;
+        Self::start(conn, path.to_owned())
+    }
+
     /// A database that lives and dies with its owning thread; nothing is written to disk.
     ///
     /// # Errors
@@ -221,6 +233,9 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
             }
         }
         commit(conn, &mut batch, &mut trouble);
+    }
+    if conn.is_readonly(rusqlite::MAIN_DB).unwrap_or(false) {
+        return;
     }
     if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
         tracing::warn!(%error, "store_close_checkpoint_failed");
@@ -409,6 +424,22 @@ mod tests {
         assert!(matches!(panicked, Err(StoreError::Stopped)));
         db.ended().await;
         assert!(db.close().await.unwrap_err().to_string().contains("a defect"));
+    }
+
+    #[tokio::test]
+    async fn a_reader_sees_what_was_answered_and_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let db = Db::open(&path, STEPS).unwrap();
+        let reader = Db::open_reader(&path).unwrap();
+        for x in 0..20 {
+            insert(&db, x).await.unwrap();
+            assert_eq!(count(&reader).await, x + 1);
+        }
+        assert!(matches!(insert(&reader, 99).await, Err(StoreError::ReadOnly(_))));
+        reader.close().await.unwrap();
+        db.close().await.unwrap();
+        assert_eq!(std::fs::metadata(dir.path().join("a.db-wal")).map_or(0, |wal| wal.len()), 0);
     }
 
     #[tokio::test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    SqliteRelay, agents, directory, due, inbox, invites, links, messages, orgs, people, removal, send,
-    session_view, topics, usage, webhooks,
+    SqliteRelay, agents, decide, directory, due, inbox, invites, links, messages, orgs, people, removal,
+    send, session_view, topics, usage, webhooks,
 };
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
@@ -25,11 +25,11 @@ impl RelayStore for SqliteRelay {
     }
 
     fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>> {
-        self.run("relay_person_by_email", move |conn| people::by_email(conn, &email))
+        self.look("relay_person_by_email", move |conn| people::by_email(conn, &email))
     }
 
     fn people(&self) -> Answer<'_, Vec<PersonSummary>> {
-        self.run("relay_people", people::list)
+        self.look("relay_people", people::list)
     }
 
     fn create_node(
@@ -55,7 +55,12 @@ impl RelayStore for SqliteRelay {
     }
 
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>> {
-        self.run("relay_caller", move |conn| people::caller(conn, token))
+        Box::pin(async move {
+            let looked = self
+                .tokens
+                .call("relay_caller", move |conn| decide(conn, |conn| people::caller(conn, token)));
+            Ok(looked.await??)
+        })
     }
 
     fn register_key(
@@ -68,7 +73,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>> {
-        self.run("relay_orgs_of", move |conn| orgs::orgs_of(conn, person))
+        self.look("relay_orgs_of", move |conn| orgs::orgs_of(conn, person))
     }
 
     fn create_org(
@@ -117,16 +122,16 @@ impl RelayStore for SqliteRelay {
     }
 
     fn invites(&self) -> Answer<'_, Vec<Invite>> {
-        self.run("relay_invites", invites::list)
+        self.look("relay_invites", invites::list)
     }
 
     fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>> {
-        self.run("relay_invites_of", move |conn| invites::of_email(conn, &email))
+        self.look("relay_invites_of", move |conn| invites::of_email(conn, &email))
     }
 
     fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage> {
         let plans = Arc::clone(&self.plans);
-        self.run("relay_usage", move |conn| usage::of(conn, member, &org, &plans, now))
+        self.look("relay_usage", move |conn| usage::of(conn, member, &org, &plans, now))
     }
 
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced> {
@@ -135,11 +140,11 @@ impl RelayStore for SqliteRelay {
     }
 
     fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView> {
-        self.run("relay_agent", move |conn| agents::view(conn, viewer, &agent))
+        self.look("relay_agent", move |conn| agents::view(conn, viewer, &agent))
     }
 
     fn directory(&self, viewer: PersonId, query: DirectoryQuery) -> Answer<'_, Vec<AgentView>> {
-        self.run("relay_directory", move |conn| directory::list(conn, viewer, query))
+        self.look("relay_directory", move |conn| directory::list(conn, viewer, query))
     }
 
     fn serve_key(&self, asker: PersonId, agent: AgentAddress) -> Answer<'_, KeyAnswer> {
@@ -147,7 +152,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn sent_before(&self, person: PersonId, id: MessageId) -> Answer<'_, Option<Receipt>> {
-        self.run("relay_sent_before", move |conn| messages::receipt(conn, person, &id))
+        self.look("relay_sent_before", move |conn| messages::receipt(conn, person, &id))
     }
 
     fn send(&self, mut draft: Draft, now: Timestamp) -> Answer<'_, Changed<Sent>> {
@@ -188,14 +193,14 @@ impl RelayStore for SqliteRelay {
     fn files(&self, viewer: PersonId, id: MessageId) -> Answer<'_, Vec<u8>> {
         Box::pin(async move {
             let asked = id.clone();
-            let name = self.run("relay_files", move |conn| messages::file_for(conn, viewer, &asked)).await?;
+            let name = self.look("relay_files", move |conn| messages::file_for(conn, viewer, &asked)).await?;
             // It may have been delivered since.
             Ok(self.files.read(&name).await?.ok_or(Refusal::NoFiles(id))?)
         })
     }
 
     fn thread(&self, viewer: PersonId, thread: String) -> Answer<'_, Vec<StoredMessage>> {
-        self.run("relay_thread", move |conn| messages::thread(conn, viewer, &thread))
+        self.look("relay_thread", move |conn| messages::thread(conn, viewer, &thread))
     }
 
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>> {
@@ -203,7 +208,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage> {
-        self.run("relay_session", move |conn| session_view::view(conn, viewer, &agent, &session))
+        self.look("relay_session", move |conn| session_view::view(conn, viewer, &agent, &session))
     }
 
     fn set_session_title(
@@ -242,7 +247,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn topics_of(&self, person: PersonId) -> Answer<'_, Vec<TopicView>> {
-        self.run("relay_topics_of", move |conn| topics::list(conn, person))
+        self.look("relay_topics_of", move |conn| topics::list(conn, person))
     }
 
     fn set_webhook(
@@ -266,7 +271,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn webhook_agents(&self) -> Answer<'_, Vec<AgentAddress>> {
-        self.run("relay_webhook_agents", webhooks::all_agents)
+        self.look("relay_webhook_agents", webhooks::all_agents)
     }
 
     fn claim_pushes(
@@ -318,10 +323,14 @@ impl RelayStore for SqliteRelay {
     }
 
     fn links_of(&self, person: PersonId) -> Answer<'_, Vec<LinkView>> {
-        self.run("relay_links_of", move |conn| links::links_of(conn, person))
+        self.look("relay_links_of", move |conn| links::links_of(conn, person))
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async move { Ok(self.db.clone().close().await?) })
+        Box::pin(async move {
+            let readers = [self.tokens.clone().close().await, self.reader.clone().close().await];
+            self.db.clone().close().await?;
+            Ok(readers.into_iter().collect::<std::result::Result<(), _>>()?)
+        })
     }
 }

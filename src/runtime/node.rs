@@ -2,7 +2,7 @@
 //! in the reverse one.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::data_folder::DataFolder;
-use super::error::RunError;
+use super::error::{RunError, cannot_open};
 use super::listen::listen;
 use super::relay_host::RelayHost;
 use super::secrets;
@@ -30,7 +30,6 @@ use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::redsyn::ids::PREFIX;
 use crate::redsyn_client::RelayClient;
-use crate::store::StoreError;
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::sqlite::local::LocalStore;
 
@@ -259,17 +258,7 @@ fn open_store(config: &Config) -> Result<LocalStore, RunError> {
             return Err(RunError::Config("broker.storage: jsonl is not available yet; use sqlite".into()));
         }
     };
-    opened.map_err(|error| store_error(&error, folder))
-}
-
-fn store_error(error: &StoreError, folder: &Path) -> RunError {
-    let way_out = match error {
-        StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
-        StoreError::Full => "free some space",
-        StoreError::Locked => "stop the other process",
-        _ => "make it writable or set broker.dataDir to another folder",
-    };
-    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.display()))
+    opened.map_err(|error| cannot_open(&error, folder))
 }
 
 /// What connecting to a relay needs of the node.
@@ -305,6 +294,9 @@ impl Relayed<'_> {
             }
         };
         let keys = secrets::node_keys(&self.folder.file(NODE_KEYS), &**self.random)?;
+        if let Some(host) = relay {
+            host.adopt_keys(&token, keys.registration()).await?;
+        }
         let client =
             RelayClient::new(&url, token, &redsyn.version, Arc::clone(self.clock)).map_err(|error| {
                 RunError::other(format!("cannot set up the connection to the relay: {error}"))

@@ -236,9 +236,7 @@ fn open_store(config: &Config) -> Result<LocalStore, RunError> {
     let opened = match config.broker.storage {
         Storage::Memory => LocalStore::in_memory(),
         Storage::Sqlite => LocalStore::open(folder),
-        Storage::Jsonl => {
-            return Err(RunError::Config("broker.storage: jsonl is not available yet; use sqlite".into()));
-        }
+        Storage::Jsonl => LocalStore::open_jsonl(folder).map(|(store, _)| store),
     };
     opened.map_err(|error| store_error(&error, folder))
 }

@@ -20,11 +20,6 @@ const LATER: &[(&str, &str)] = &[
     ("meta-healthz", "/healthz belongs to the second generation"),
     ("meta-unknown-v2", "speaks the second generation only"),
     ("par-v2", "speaks the second generation only"),
-    ("meta-root-storage-jsonl", "the JSONL store"),
-    ("persist-jsonl", "the JSONL store"),
-    ("persist-jsonl-kill", "the JSONL store"),
-    ("persist-jsonl-legacy", "the JSONL store"),
-    ("persist-jsonl-to-sqlite", "imports a JSONL file"),
 ];
 
 /// Cases that wait for longer than this are played by a test of their own.

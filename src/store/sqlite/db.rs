@@ -1,7 +1,8 @@
 //! One named thread owns one SQLite file. Callers send it closures; it runs as many as are waiting in one
 //! transaction and answers them after the commit.
 //!
-//! What a crash can lose: only work whose caller has not been answered yet. WAL with `synchronous=FULL`.
+//! What a crash can lose: only work whose caller has not been answered yet. A file is WAL with `synchronous=FULL`; a
+//! database in memory may have a [`Journal`] on the disk, which is written before the commit.
 
 use std::any::Any;
 use std::fmt;
@@ -53,6 +54,16 @@ trait Job: Send {
     fn name(&self) -> &'static str;
 }
 
+/// What keeps a database in memory on the disk.
+pub(super) trait Journal: Send {
+    /// Makes durable what the open transaction has changed. An error means that nothing of it was kept.
+    fn keep(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Takes the last `keep` back: its transaction was not committed.
+    fn undo(&mut self);
+    /// A moment to tidy up, between two batches.
+    fn tidy(&mut self, conn: &Connection);
+}
+
 struct Call<T, F> {
     name: &'static str,
     work: Option<F>,
@@ -91,7 +102,7 @@ impl Db {
     pub fn open(path: &Path, steps: Steps) -> Result<Self, StoreError> {
         let conn = open_connection(path)?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, path.to_owned())
+        Self::start(conn, path.to_owned(), None)
     }
 
     /// A database that lives and dies with its owning thread; nothing is written to disk.
@@ -99,20 +110,40 @@ impl Db {
     /// # Errors
     /// When SQLite has no memory for it.
     pub fn in_memory(steps: Steps) -> Result<Self, StoreError> {
-        let conn = Connection::open_in_memory()?;
-        prepare_connection(&conn)?;
+        let conn = Self::connect_in_memory()?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, PathBuf::from("memory"))
+        Self::start(conn, PathBuf::from("memory"), None)
     }
 
-    fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+    /// A database in memory that `journal` keeps on the disk, in a file at `path`. It is full already.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub(super) fn journaled(
+        conn: Connection,
+        journal: impl Journal + 'static,
+        path: PathBuf,
+    ) -> Result<Self, StoreError> {
+        Self::start(conn, path, Some(Box::new(journal)))
+    }
+
+    /// An empty database in memory.
+    pub(super) fn connect_in_memory() -> Result<Connection, StoreError> {
+        let conn = Connection::open_in_memory()?;
+        // Nothing of it may spill into a file of the system's temporary folder.
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        prepare_connection(&conn)?;
+        Ok(conn)
+    }
+
+    fn start(conn: Connection, path: PathBuf, journal: Option<Box<dyn Journal>>) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
         let name = path
             .file_stem()
             .map_or_else(|| "store".into(), |stem| format!("store-{}", stem.to_string_lossy()));
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || own(&conn, queue))
+            .spawn(move || own(&conn, queue, journal))
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
         Ok(Self { orders, owner: Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) }) })
     }
@@ -177,7 +208,7 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<Box<dyn Journal>>) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -190,7 +221,10 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch);
+        commit(conn, &mut batch, journal.as_deref_mut());
+        if let Some(journal) = &mut journal {
+            journal.tidy(conn);
+        }
     }
     if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
         tracing::warn!(%error, "store_close_checkpoint_failed");
@@ -198,7 +232,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, journal: Option<&mut (dyn Journal + 'static)>) {
     if batch.is_empty() {
         return;
     }
@@ -214,7 +248,7 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
         }
         results.push(result);
     }
-    let committed = began.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
+    let committed = began.and_then(|()| keep_and_commit(conn, journal));
     if let Err(error) = &committed {
         tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
         if !conn.is_autocommit()
@@ -226,6 +260,19 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     for (job, result) in batch.drain(..).zip(results) {
         job.answer(result.and_then(|()| committed.clone()));
     }
+}
+
+fn keep_and_commit(
+    conn: &Connection,
+    journal: Option<&mut (dyn Journal + 'static)>,
+) -> Result<(), StoreError> {
+    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
+    journal.keep(conn)?;
+    let committed = conn.execute_batch("COMMIT");
+    if committed.is_err() {
+        journal.undo();
+    }
+    Ok(committed?)
 }
 
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {

@@ -3,6 +3,7 @@
 pub mod bridge;
 pub mod db;
 pub(crate) mod ended;
+mod journal;
 pub mod local;
 pub mod local_schema;
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! A file of lines, read one at a time: the whole may be larger than memory likes.
+//! A file of lines, read and written one at a time: the whole may be larger than memory likes.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{BufRead, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use super::{Broken, Place, Read};
-use crate::store::StoreError;
+use crate::store::{StoreError, disk};
 
 /// A line as it stands in the file.
 #[derive(Debug)]
@@ -62,6 +64,45 @@ impl<R: BufRead> Iterator for Lines<R> {
         let ended = bytes.pop_if(|last| *last == b'\n').is_some();
         bytes.pop_if(|last| *last == b'\r');
         Some(Ok(Line { number: self.number, end: self.at, text: String::from_utf8(bytes).ok(), ended }))
+    }
+}
+
+/// A file of lines that is being written. It gets its name when it is finished.
+#[derive(Debug)]
+pub struct LineFile {
+    out: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl LineFile {
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        let new = disk::beside(path);
+        // What an earlier attempt has left.
+        let _ = std::fs::remove_file(&new);
+        Ok(Self { out: BufWriter::new(disk::open(&new)?), path: path.to_owned() })
+    }
+
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
+        let text = serde_json::to_string(line).map_err(|error| StoreError::Other(error.to_string()))?;
+        disk::write_all(&mut self.out, &self.path, text.as_bytes())?;
+        disk::write_all(&mut self.out, &self.path, b"\n")
+    }
+
+    /// Makes it durable and gives it its name.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a file of that name has appeared.
+    pub fn finish(self) -> Result<(), StoreError> {
+        let Self { out, path } = self;
+        let failed = |error: &std::io::Error| StoreError::io("write", &path, error);
+        let file = out.into_inner().map_err(|error| failed(error.error()))?;
+        file.sync_all().map_err(|error| failed(&error))?;
+        drop(file);
+        disk::place(&disk::beside(&path), &path, false)
     }
 }
 

@@ -100,8 +100,17 @@ impl Db {
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(path: &Path, steps: Steps) -> Result<Self, StoreError> {
+        Self::owning(Self::connect(path, steps)?, path)
+    }
+
+    /// The file's connection, for whoever has something to do with it before its thread starts.
+    pub(super) fn connect(path: &Path, steps: Steps) -> Result<Connection, StoreError> {
         let conn = open_connection(path)?;
         schema::migrate(&conn, steps)?;
+        Ok(conn)
+    }
+
+    pub(super) fn owning(conn: Connection, path: &Path) -> Result<Self, StoreError> {
         Self::start(conn, path.to_owned(), None)
     }
 

@@ -15,7 +15,7 @@ mod tests;
 use std::path::Path;
 
 use super::db::Db;
-use super::journal::Journal;
+use super::journal::{Journal, moved};
 use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
@@ -41,21 +41,27 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Opens or creates the database in `data_dir`, which must exist.
+    /// Opens or creates the database in `data_dir`, which must exist. What the append-only files of an earlier
+    /// configuration hold moves into it.
     ///
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
-        Ok(Self { db: Db::open(&data_dir.join(FILE), STEPS)?, storage: "sqlite" })
+        let path = data_dir.join(FILE);
+        let conn = Db::connect(&path, STEPS)?;
+        moved::from_files(&conn, data_dir, STEPS)?;
+        Ok(Self { db: Db::owning(conn, &path)?, storage: "sqlite" })
     }
 
-    /// Opens or creates the append-only files in `data_dir`, which must exist.
+    /// Opens or creates the append-only files in `data_dir`, which must exist. What the database of an earlier
+    /// configuration holds moves into them.
     ///
     /// # Errors
     /// When a file cannot be opened, is damaged, or not writable.
     pub fn open_jsonl(data_dir: &Path) -> Result<(Self, Loaded), StoreError> {
         let conn = Db::connect_in_memory()?;
-        let (journal, loaded) = Journal::open(&conn, data_dir, STEPS)?;
+        let (mut journal, loaded) = Journal::open(&conn, data_dir, STEPS)?;
+        moved::from_database(&conn, &mut journal, &data_dir.join(FILE), STEPS)?;
         let db = Db::journaled(conn, journal, data_dir.join(ROWS))?;
         Ok((Self { db, storage: "jsonl" }, loaded))
     }

@@ -14,6 +14,7 @@ use crate::store::jsonl::rows::{self, Change, Header, RowLine};
 use crate::store::jsonl::{Mark, ROWS};
 use crate::store::node::lines::{Line, Lines};
 use crate::store::node::{Broken, Place};
+use crate::store::sqlite::node_files;
 use crate::store::sqlite::schema::{self, Steps};
 use crate::store::{StoreError, disk};
 
@@ -200,7 +201,8 @@ impl<'a> MailLoader<'a> {
 
     fn load(mut self, path: &Path) -> Result<(), StoreError> {
         let Some(lines) = Lines::of_file(path)? else { return Ok(()) };
-        let undated = changed(path)?;
+        // The only time to be had for messages that tell none.
+        let undated = node_files::fingerprint(path)?.map_or(Timestamp::default(), |print| print.changed);
         self.conn.execute_batch("BEGIN")?;
         for line in lines {
             self.line(line.map_err(|error| StoreError::io("read", path, &error))?, undated)?;
@@ -308,12 +310,4 @@ impl<'a> MailLoader<'a> {
             Err("its id is another message's")
         })
     }
-}
-
-/// When the file was last written to: the only time to be had for messages that tell none.
-pub(in crate::store::sqlite) fn changed(path: &Path) -> Result<Timestamp, StoreError> {
-    let failed = |error: &std::io::Error| StoreError::io("read", path, error);
-    let changed = std::fs::metadata(path).and_then(|file| file.modified()).map_err(|error| failed(&error))?;
-    let since = changed.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Ok(Timestamp::default().plus(since))
 }

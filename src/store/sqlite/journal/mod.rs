@@ -4,9 +4,9 @@
 //! What a batch has changed is told by temporary triggers, which write the keys into temporary tables: unlike
 //! SQLite's hooks they see tables without row ids, and a job that is rolled back takes its keys along.
 
-mod cells;
 mod compact;
 mod load;
+pub(super) mod moved;
 mod table;
 #[cfg(test)]
 mod tests;

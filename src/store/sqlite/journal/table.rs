@@ -3,9 +3,9 @@
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::cells;
 use crate::store::StoreError;
 use crate::store::jsonl::rows::{Cells, Change};
+use crate::store::sqlite::cells;
 
 /// The table that has a file of its own, and what is noted of its rows: the key, and the id that the Node broker
 /// wants to know of a deleted message.

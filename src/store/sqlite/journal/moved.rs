@@ -1,0 +1,73 @@
+//! A configuration that names another storage than before: what the old one holds moves into the new one, so that
+//! there is one living store at any time. The old files keep lying beside it under another name.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{Files, Journal, table};
+use crate::store::jsonl::rows::Change;
+use crate::store::sqlite::db::Db;
+use crate::store::sqlite::schema::Steps;
+use crate::store::{StoreError, disk};
+
+/// From the append-only files of `folder`, if there are any of ours, into a database.
+pub(in crate::store::sqlite) fn from_files(
+    to: &Connection,
+    folder: &Path,
+    steps: Steps,
+) -> Result<(), StoreError> {
+    let files = Files::of(folder);
+    if !files.rows.exists() {
+        return Ok(());
+    }
+    let from = Db::connect_in_memory()?;
+    let (journal, _) = Journal::open(&from, folder, steps)?;
+    copy(&from, to)?;
+    drop(journal);
+    // The mail goes first: without the rows it is a file of the Node broker's kind, whose messages are known.
+    set_aside(&files.mail)?;
+    set_aside(&files.rows)
+}
+
+/// From the database file, if there is one, into the files of `journal`.
+pub(in crate::store::sqlite) fn from_database(
+    to: &Connection,
+    journal: &mut Journal,
+    path: &Path,
+    steps: Steps,
+) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let from = Db::connect(path, steps)?;
+    copy(&from, to)?;
+    journal.compact(to)?;
+    // Closing the last connection puts everything into the one file.
+    from.close().map_err(|(_, error)| error)?;
+    set_aside(path)
+}
+
+/// Copies every row. A second time changes nothing: a crash may have come before the old files were set aside.
+fn copy(from: &Connection, to: &Connection) -> Result<(), StoreError> {
+    to.pragma_update(None, "foreign_keys", "OFF")?;
+    to.execute_batch("BEGIN")?;
+    for table in table::all(to)? {
+        table.each_row(from, |cells| {
+            let known = table.apply(to, &Change::Row(cells))?;
+            known.ok_or_else(|| StoreError::Other(format!("a row of {} does not fit", table.name())))
+        })?;
+    }
+    to.execute_batch("COMMIT")?;
+    to.pragma_update(None, "foreign_keys", "ON")?;
+    Ok(())
+}
+
+fn set_aside(path: &Path) -> Result<(), StoreError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".old");
+    let old = path.with_file_name(name);
+    std::fs::rename(path, &old).map_err(|error| StoreError::io("rename", path, &error))?;
+    tracing::warn!(file = %path.display(), now = %old.display(), "store_moved");
+    disk::sync_folder_of(path)
+}

@@ -1,6 +1,7 @@
 //! The inbound pump of one agent: take → verify → open → keep in one transaction → ack (mapping §6, §8).
 //! A crash anywhere before the ack makes the relay deliver again; the seen row makes that a second ack and no more.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +22,11 @@ use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId, WAIT_MAX_SECS};
 use crate::redsyn_client::{RelayClient, Take};
+use crate::store::StoreError;
 use crate::store::bridge::{Held, Landed, Refusal};
 use crate::store::sqlite::bridge::BridgeStore;
 
@@ -133,8 +135,9 @@ impl Inbound {
         stop: &CancellationToken,
     ) {
         let mut done = Vec::with_capacity(items.len());
+        let mut waiting = HashSet::new();
         for item in items {
-            match self.one(agent, mapped, item).await {
+            match self.one(agent, mapped, item, &mut waiting).await {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
@@ -165,6 +168,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         item: Value,
+        waiting: &mut HashSet<Conversation>,
     ) -> Result<Option<MessageId>, Left> {
         let envelope = match DeliveredEnvelope::parse(item.clone()) {
             Ok(envelope) => envelope,
@@ -178,6 +182,10 @@ impl Inbound {
         // Before any judgement: what was delivered once is not held because pins have changed since.
         if self.store.is_seen(agent.clone(), id.clone()).await.map_err(|error| left(&id, &error))? {
             return Ok(Some(id));
+        }
+        let conversation = (envelope.from.agent.clone(), envelope.thread.clone());
+        if waiting.contains(&conversation) {
+            return Ok(None);
         }
         let session = own_session(&envelope);
         match self.judge(mapped, &envelope).await {
@@ -207,6 +215,12 @@ impl Inbound {
             }
             Verdict::Hold { why } => self.hold(agent, &envelope, item, why).await,
             Verdict::Leave { why } => Err(left(&id, &why)),
+            Verdict::Later { why } => {
+                // What one sender's message lacks must not cost the others theirs.
+                tracing::warn!(%id, %kind, error = %why, "inbound_not_complete");
+                waiting.insert(conversation);
+                Ok(None)
+            }
         }
     }
 
@@ -285,11 +299,13 @@ impl Inbound {
     }
 }
 
-/// Our own store, or the relay's files, have failed: the message was neither kept nor acked, and comes again after
-/// its lease.
+/// What must stay in order: a remote agent and a thread with it.
+type Conversation = (AgentAddress, Option<String>);
+
+/// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.
 struct Left;
 
-fn left(id: &MessageId, error: &dyn std::fmt::Display) -> Left {
+fn left(id: &MessageId, error: &StoreError) -> Left {
     tracing::error!(%id, %error, "inbound_not_kept");
     Left
 }

@@ -14,6 +14,7 @@ use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{Kind, SIGNATURE_WINDOW_SECS, TTL_MAX_SECS};
 use crate::proto::redsyn::signed;
+use crate::redsyn_client::CallError;
 use crate::store::StoreError;
 use crate::store::bridge::PinState;
 
@@ -32,9 +33,13 @@ pub(super) enum Verdict {
     Hold {
         why: String,
     },
-    /// Something that may pass: neither keep nor ack; the lease brings it back.
+    /// A failure of our own: neither keep nor ack; the lease brings it back.
     Leave {
-        why: String,
+        why: StoreError,
+    },
+    /// The relay does not give what belongs to it: the same, for this message and what follows it.
+    Later {
+        why: CallError,
     },
 }
 
@@ -71,7 +76,7 @@ impl Inbound {
         let refuse = |why: String| Verdict::Refuse { why };
         let travelled = self.client.files(&envelope.id).await.map_err(|error| match error.status() {
             Some(404) => refuse("its files are gone from the relay".to_owned()),
-            _ => Verdict::Leave { why: error.to_string() },
+            _ => Verdict::Later { why: error },
         })?;
         if sha256::hex(&travelled) != info.sha256 {
             return Err(refuse("its files are not the ones that were sent".to_owned()));
@@ -90,7 +95,7 @@ impl Inbound {
         envelope: &DeliveredEnvelope,
     ) -> Result<Option<(VerifyingKey, bool)>, Verdict> {
         let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
-        let leave = |why: StoreError| Verdict::Leave { why: why.to_string() };
+        let leave = |why: StoreError| Verdict::Leave { why };
         let person = envelope.from.agent.person();
         if !envelope.has_signature() {
             if is_relay_notice(envelope) {

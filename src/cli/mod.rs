@@ -78,3 +78,9 @@ fn fail(error: &RunError) -> ExitCode {
     eprintln!("redsyn-bridge: {error}");
     ExitCode::from(error.exit_code())
 }
+
+/// A command of ours as a person here can type it: a newcomer's PATH does not have the program yet.
+fn called(command: &str) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "redsyn-bridge".to_owned());
+    format!("{program} {command}")
+}

@@ -82,7 +82,8 @@ fn first_screen(node: &Node, file: &Path) -> String {
     if addresses.len() > MOST_AGENTS {
         row("", format!("and {} more", addresses.len() - MOST_AGENTS));
     }
-    row("try", "redsyn-bridge demo   (a sealed request crosses two bridges, and its answer returns)".into());
+    let demo = super::called("demo");
+    row("try", format!("{demo}   (a sealed request crosses two bridges, and its answer returns)"));
     row("stop", "Ctrl-C".into());
     lines.join("\n") + "\n"
 }

@@ -111,6 +111,11 @@ impl ManualClock {
     pub fn set(&self, to: Timestamp) {
         self.now.send_replace(to);
     }
+
+    /// How many sleepers wait. Who moves the clock before somebody has gone to sleep only moves their bedtime.
+    pub fn sleepers(&self) -> usize {
+        self.now.receiver_count()
+    }
 }
 
 impl Clock for ManualClock {
@@ -138,11 +143,13 @@ mod tests {
         let clock = ManualClock::at(Timestamp::from_secs(100));
         let sleeper = tokio::spawn(clock.sleep(Duration::from_secs(5)));
         tokio::task::yield_now().await;
+        assert_eq!(clock.sleepers(), 1);
         clock.advance(Duration::from_secs(4));
         tokio::task::yield_now().await;
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_secs(1));
         sleeper.await.unwrap();
+        assert_eq!(clock.sleepers(), 0);
     }
 
     #[test]

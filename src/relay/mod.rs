@@ -1,6 +1,5 @@
-//! The REDSYN relay. `service` and the files by concern hold
-//! the logic, `sweep` does what time does by itself; `http` alone knows HTTP, and nothing here
-//! knows the broker.
+//! The REDSYN relay. `service` and the files by concern hold the logic, `sweep` does what time does by itself;
+//! `http` alone knows HTTP, and nothing here knows the broker.
 
 pub mod agents;
 pub mod error;

@@ -87,6 +87,11 @@ impl Service {
         &self.settings
     }
 
+    /// At how many mailboxes somebody waits.
+    pub fn held_mailboxes(&self) -> usize {
+        self.wakeups.held()
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }

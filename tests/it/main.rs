@@ -10,6 +10,7 @@
 
 mod bridge;
 mod golden;
+mod relay;
 mod serve;
 mod support;
 mod vectors;

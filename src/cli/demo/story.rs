@@ -40,8 +40,9 @@ impl Story {
             println!("{}", json!({"ms": since.as_millis(), "held": true}));
         } else {
             println!(
-                "\n{text} ({:.3} s). Next: `redsyn-bridge serve` runs it for your own agents.",
-                since.as_secs_f64()
+                "\n{text} ({:.3} s). Next: `{}` runs it for your own agents.",
+                since.as_secs_f64(),
+                super::super::called("serve")
             );
         }
     }

@@ -199,7 +199,21 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("unknown")
 }
 
+/// Makes the file for its owner alone; SQLite gives its companions the same mode.
+#[cfg(unix)]
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map(drop)
+}
+
+/// On Windows access lists decide, and the folder's are inherited.
+#[cfg(not(unix))]
+fn make_private(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 fn open_connection(path: &Path) -> Result<Connection, StoreError> {
+    make_private(path).map_err(|error| StoreError::ReadOnly(error.to_string()))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
@@ -339,6 +353,18 @@ mod tests {
         assert_eq!(count(&db).await, 1);
         db.close().await.unwrap();
         assert_eq!(count(&Db::in_memory(STEPS).unwrap()).await, 0);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_the_owner_may_read_the_file_and_its_companions() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
+        insert(&db, 1).await.unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 
     #[tokio::test]

@@ -211,6 +211,10 @@ pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), Sto
     if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
         return Ok(());
     }
+    if message.cause == Ending::Expired && message.was_polled {
+        // Who polls cannot confirm: what was shown counts as taken, and its answer may still come.
+        return Ok(());
+    }
     rows::close(conn, agent, &request.id, Direction::In)?;
     let text = match message.cause {
         Ending::Failed => format!(

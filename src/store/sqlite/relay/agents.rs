@@ -218,7 +218,7 @@ pub(super) fn heartbeat(conn: &Connection, agent: i64, node: NodeId, now: Timest
 
 pub(super) fn view(conn: &Connection, viewer: PersonId, address: &AgentAddress) -> Result<AgentView> {
     let agent = seen_by(conn, viewer, address)?;
-    let sessions = sessions::shown_to(conn, viewer, &agent)?;
+    let sessions = sessions::shown_to(conn, viewer, &agent, sessions::LISTED)?;
     Ok(AgentView { state: agent.state, sessions })
 }
 

@@ -56,7 +56,11 @@ pub(super) fn list(conn: &Connection, viewer: PersonId, query: DirectoryQuery) -
 }
 
 fn shown(conn: &Connection, viewer: PersonId, agent: Agent, with_sessions: bool) -> Result<AgentView> {
-    let sessions = if with_sessions { sessions::shown_to(conn, viewer, &agent)? } else { Vec::new() };
+    let sessions = if with_sessions {
+        sessions::shown_to(conn, viewer, &agent, sessions::LISTED_IN_DIRECTORY)?
+    } else {
+        Vec::new()
+    };
     Ok(AgentView { state: agent.state, sessions })
 }
 

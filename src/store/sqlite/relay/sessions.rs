@@ -27,7 +27,9 @@ statements! {
 }
 
 /// How many of an agent's latest sessions are listed with it.
-const LISTED: i64 = 100;
+pub(super) const LISTED: i64 = 100;
+/// The same in a directory, which may list many agents.
+pub(super) const LISTED_IN_DIRECTORY: i64 = 10;
 
 /// The session a request to `agent` falls into; opens one when it must.
 pub(super) fn for_request(
@@ -97,10 +99,15 @@ pub(super) fn join(conn: &Connection, agent: i64, session: i64, person: i64) -> 
 }
 
 /// The owner sees all; who takes part sees theirs; the rest of the organisation sees that they exist (A46).
-pub(super) fn shown_to(conn: &Connection, viewer: PersonId, agent: &Agent) -> Result<Vec<SessionView>> {
+pub(super) fn shown_to(
+    conn: &Connection,
+    viewer: PersonId,
+    agent: &Agent,
+    most: i64,
+) -> Result<Vec<SessionView>> {
     let owner = agent.person == viewer.0;
     let colleague = owner || orgs::is_member(conn, viewer.0, agent.org)?;
-    let sessions: Vec<(i64, String, bool, bool)> = all(conn, SHOWN, [agent.id, viewer.0, LISTED], |row| {
+    let sessions: Vec<(i64, String, bool, bool)> = all(conn, SHOWN, [agent.id, viewer.0, most], |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
     })?;
     let view = |(number, title, open, part): (i64, String, bool, bool)| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::delivery::LeaseId;
 use crate::domain::random::SystemRandom;
 use crate::proto::dsh::v1::request::Outcome;
-use crate::store::local::{Ack, Acked, Pull};
+use crate::store::local::{Ack, Acked, Poll, Pull};
 
 impl Node {
     /// Takes the one message that waits and gives it back.
@@ -82,4 +82,19 @@ async fn what_was_answered_or_asked_for_nothing_ends_in_silence() {
     node.local.sweep(after(11), after(1)).await.unwrap();
     assert_eq!(node.inbox_ids().await.len(), 0);
     assert_eq!(node.one::<String>("SELECT group_concat(id) FROM outbox").await, "r1");
+}
+
+#[tokio::test]
+async fn what_a_poll_has_shown_counts_as_taken_and_may_still_be_answered() {
+    let node = Node::new();
+    let mut expiring = arrival("q1", Kind::Request);
+    expiring.message.expires_at = Some(after(10));
+    node.store.arrive(expiring).await.unwrap();
+    let poll = Poll { agent: close(), since: None, limit: 10, now: NOW };
+    assert_eq!(node.local.poll(poll).await.unwrap().messages.len(), 1);
+    let node = node.reopened().await;
+    node.local.sweep(after(11), NOW.minus(Duration::from_secs(1))).await.unwrap();
+    assert_eq!((node.inbox().await.len(), node.outbox_len().await), (0, 0));
+    node.depart(under("q1", plain("r1", LocalKind::Reply))).await;
+    assert_eq!(node.entry("r1").await.kind, Kind::Reply);
 }

@@ -1,0 +1,191 @@
+//! The load: HTTP/1.1 over kept connections, signed requests of 512 bytes, as many as the server answers.
+
+use std::time::{Duration, Instant};
+
+use redsyn_bridge::crypto::hmac;
+use redsyn_bridge::domain::clock::{Clock, SystemClock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::server::{SECRET, Server};
+
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    Send { connections: usize },
+    Cycle { connections: usize },
+    Poll { connections: usize },
+}
+
+/// Operations and how long each took.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    latencies: Vec<Duration>,
+    time: Duration,
+}
+
+impl Measured {
+    pub fn add(&mut self, other: Self) {
+        self.latencies.extend(other.latencies);
+        self.time += other.time;
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.latencies.len() as f64 / self.time.as_secs_f64()
+    }
+
+    pub fn latencies(&self) -> String {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let at = |part: f64| {
+            let index = (sorted.len() as f64 * part) as usize;
+            sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default().as_secs_f64()
+                * 1e3
+        };
+        format!("{:.2} / {:.2}", at(0.5), at(0.99))
+    }
+}
+
+impl Load {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    pub async fn run(self, server: &Server, time: Duration) -> Measured {
+        let connections = match self {
+            Self::Send { connections } | Self::Cycle { connections } | Self::Poll { connections } => {
+                connections
+            }
+        };
+        let mut workers = Vec::new();
+        let began = Instant::now();
+        for worker in 0..connections {
+            let mut client = Client::connect(server, worker).await;
+            workers.push(tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                while began.elapsed() < time {
+                    let start = Instant::now();
+                    match self {
+                        Self::Send { .. } => client.send().await,
+                        Self::Cycle { .. } => client.cycle().await,
+                        Self::Poll { .. } => client.poll().await,
+                    }
+                    latencies.push(start.elapsed());
+                }
+                latencies
+            }));
+        }
+        let mut measured = Measured::default();
+        for worker in workers {
+            measured.latencies.extend(worker.await.unwrap());
+        }
+        measured.time = began.elapsed();
+        measured
+    }
+}
+
+/// Stores `count` messages for an agent that never takes them.
+pub async fn fill(server: &Server, count: usize) {
+    const AT_ONCE: usize = 64;
+    let mut workers = Vec::new();
+    for worker in 0..AT_ONCE {
+        let mut client = Client::connect(server, worker).await;
+        client.recipient = "others".to_owned();
+        client.register("others").await;
+        workers.push(tokio::spawn(async move {
+            for _ in 0..count / AT_ONCE {
+                client.send().await;
+            }
+        }));
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    agent: String,
+    recipient: String,
+    is_floor: bool,
+}
+
+impl Client {
+    async fn connect(server: &Server, worker: usize) -> Self {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut client = Self {
+            stream,
+            buffer: Vec::with_capacity(64 * 1024),
+            agent: format!("sender-{worker}"),
+            recipient: format!("receiver-{worker}"),
+            is_floor: server.is_floor,
+        };
+        let recipient = client.recipient.clone();
+        client.register(&recipient).await;
+        client
+    }
+
+    async fn register(&mut self, agent: &str) {
+        self.call("POST", "/register", agent, "{}").await;
+    }
+
+    async fn send(&mut self) {
+        let body = format!("{{\"to\":\"{}\",\"body\":{{\"text\":\"{}\"}}}}", self.recipient, "x".repeat(460));
+        let agent = self.agent.clone();
+        self.call("POST", "/messages", &agent, &body).await;
+    }
+
+    /// What it costs the floor three inserts to do.
+    async fn cycle(&mut self) {
+        self.send().await;
+        let recipient = self.recipient.clone();
+        let pulled = self.call("POST", "/v1/pull", &recipient, "{\"limit\":1}").await;
+        let ack = if self.is_floor {
+            "{}".to_owned()
+        } else {
+            let pulled: serde_json::Value = serde_json::from_slice(&pulled).unwrap();
+            let message = &pulled["messages"][0];
+            serde_json::json!({"messageId": message["id"], "leaseId": message["leaseId"], "outcome": "completed"})
+                .to_string()
+        };
+        self.call("POST", "/v1/ack", &recipient, &ack).await;
+    }
+
+    async fn poll(&mut self) {
+        let agent = self.agent.clone();
+        self.call("GET", "/messages", &agent, "").await;
+    }
+
+    async fn call(&mut self, method: &str, path: &str, agent: &str, body: &str) -> Vec<u8> {
+        let timestamp = SystemClock.now().secs().to_string();
+        let parts: [&[u8]; 7] =
+            [method.as_bytes(), b"\n", path.as_bytes(), b"\n", timestamp.as_bytes(), b"\n", body.as_bytes()];
+        let signature = hmac::sha256_hex(SECRET.as_bytes(), &parts);
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Relay-Agent: {agent}\r\nX-Relay-Timestamp: {timestamp}\r\n\
+             X-Relay-Signature: {signature}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.stream.write_all(request.as_bytes()).await.unwrap();
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
+                assert!(head.starts_with("http/1.1 2"), "{head}");
+                let length: usize = head
+                    .lines()
+                    .find_map(|line| line.strip_prefix("content-length: "))
+                    .map_or(0, |length| length.parse().unwrap());
+                let whole = end + 4 + length;
+                if self.buffer.len() >= whole {
+                    let body = self.buffer[end + 4..whole].to_vec();
+                    self.buffer.drain(..whole);
+                    return body;
+                }
+            }
+            let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
+            assert!(read > 0, "the server closed the connection");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What the benchmarks share.
+
+pub mod floor;
+pub mod load;
+pub mod server;

@@ -1,0 +1,52 @@
+//! `relay.yaml`: files that are read, and files that are refused with the words in their first line.
+
+use std::path::{Path, PathBuf};
+
+use redsyn_bridge::config::relay::RelayConfig;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/relay").join(name)
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = RelayConfig::load(&folder("good/everything.yaml")).unwrap();
+    assert_eq!(config.listen, "0.0.0.0:8443".parse().unwrap());
+    assert_eq!(config.data_dir, folder("good").join("./relay-data"), "relative to the file");
+    let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(proxies, ["127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32"]);
+    let free = config.plans.get("free");
+    assert_eq!(
+        (free.messages_per_day, free.files_bytes, free.ttl_secs),
+        (Some(10), Some(1 << 20), 2 * 86_400)
+    );
+    assert_eq!((free.agents, free.links, free.webhooks), (Some(1), Some(0), Some(0)));
+    let staff = config.plans.get("staff");
+    assert_eq!((staff.agents, staff.files_bytes), (None, None));
+    assert_eq!(staff.messages_per_day, Some(10), "a new plan starts from the tightest");
+    assert_eq!(config.plans.get("pro").agents, Some(100));
+}
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    let config = RelayConfig::load(&folder("good/empty.yaml")).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:19122".parse().unwrap());
+    assert_eq!(config.data_dir, folder("good").join("data"));
+    assert!(config.trusted_proxies.is_empty());
+}
+
+#[test]
+fn each_bad_file_is_refused_in_its_own_words() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder("bad")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expected = text.lines().next().unwrap().strip_prefix("# error: ").unwrap();
+        let error = RelayConfig::load(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{}: {error}", path.display());
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        seen += 1;
+    }
+    assert_eq!(seen, 16);
+    assert!(RelayConfig::load(&folder("none.yaml")).is_err());
+}

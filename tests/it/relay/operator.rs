@@ -1,0 +1,94 @@
+//! What whoever runs the relay does, and what survives a restart.
+
+use std::sync::Arc;
+
+use redsyn_bridge::config::redsyn::Scope;
+use redsyn_bridge::domain::clock::{ManualClock, Timestamp};
+use redsyn_bridge::domain::random::SystemRandom;
+use redsyn_bridge::domain::relay::plan::Plans;
+use redsyn_bridge::relay::{RelayError, Service, Settings};
+use redsyn_bridge::store::sqlite::relay::SqliteRelay;
+use serde_json::json;
+
+use super::target::{Bench, NOW, request};
+
+async fn service(folder: &std::path::Path) -> Arc<Service> {
+    let (plans, random) = (Arc::new(Plans::default()), SystemRandom::shared());
+    let store = SqliteRelay::open(folder, Arc::clone(&plans), Arc::clone(&random)).await.unwrap();
+    let clock = ManualClock::at(Timestamp::from_secs(NOW));
+    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, trusted_proxies: Vec::new() })
+}
+
+fn scope(org: &str, team: &str, user: &str) -> Scope {
+    Scope { org: org.parse().unwrap(), team: team.parse().unwrap(), user: user.parse().unwrap() }
+}
+
+#[tokio::test]
+async fn people_and_nodes_have_their_names_to_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let relay = service(folder.path()).await;
+    let ana = relay.create_person("ana@acme.example", "pro").await.unwrap();
+    assert!(relay.create_person("ana@acme.example", "pro").await.is_err());
+    assert!(relay.create_person("beto@acme.example", "gold").await.is_err());
+    assert!(relay.create_person("beto", "pro").await.is_err());
+    let token = relay.create_node(ana, "laptop").await.unwrap();
+    assert!(relay.create_node(ana, "laptop").await.is_err());
+    assert!(relay.create_node(ana, " ").await.is_err());
+    assert!(relay.create_node("p99".parse().unwrap(), "laptop").await.is_err());
+    assert_eq!(relay.authenticate(token.expose()).await.unwrap().person, ana);
+    assert_eq!(relay.person_by_email("ana@acme.example").await.unwrap().unwrap().id, ana);
+    assert!(relay.person_by_email("beto@acme.example").await.unwrap().is_none());
+    let people = relay.list().await.unwrap();
+    assert_eq!((people.len(), people[0].nodes[0].name.as_str()), (1, "laptop"));
+}
+
+#[tokio::test]
+async fn an_embedded_home_is_made_once_and_its_token_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let relay = service(folder.path()).await;
+    let first = relay.ensure_embedded(&scope("local", "general", "me"), "bridge").await.unwrap();
+    let caller = relay.authenticate(first.expose()).await.unwrap();
+    let second = relay.ensure_embedded(&scope("local", "general", "me"), "bridge").await.unwrap();
+    assert!(matches!(relay.authenticate(first.expose()).await, Err(RelayError::UnknownToken)));
+    let again = relay.authenticate(second.expose()).await.unwrap();
+    assert_eq!((again.person, again.node), (caller.person, caller.node));
+    relay.ensure_embedded(&scope("local", "dev", "me"), "bridge").await.unwrap();
+    let me = relay.me(&again).await.unwrap();
+    assert_eq!(me["orgs"][0]["teams"], json!(["general", "dev"]));
+    assert_eq!(relay.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_answered_survives_a_restart_and_no_token_is_on_disk() {
+    let mut bench = Bench::start().await;
+    let agent = "acme/general/ana/a";
+    bench.ana.announce(agent, json!({})).await.is(201);
+    bench.ana.send(&request("m1", agent, "a")).await.is(201);
+    let token = bench.ana.token.clone();
+    bench.stop();
+    let Bench { folder, serving, service: first, .. } = bench;
+    serving.await.unwrap().unwrap();
+    first.close().await.unwrap();
+    let relay = service(folder.path()).await;
+    let caller = relay.authenticate(&token).await.unwrap();
+    let items = relay.take(&caller, agent.parse().unwrap(), &Default::default()).await.unwrap();
+    assert_eq!(serde_json::to_value(&items[0]).unwrap()["id"], "m1");
+    relay.close().await.unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(!bytes.windows(token.len()).any(|window| window == token.as_bytes()), "{path:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_left_by_a_crash_are_removed_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("relay-files")).unwrap();
+    std::fs::write(folder.path().join("relay-files/orphan"), b"PK").unwrap();
+    let relay = service(folder.path()).await;
+    assert_eq!(std::fs::read_dir(folder.path().join("relay-files")).unwrap().count(), 0);
+    relay.close().await.unwrap();
+}

@@ -2,7 +2,7 @@
 //! in the reverse one.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::redsyn::ids::PREFIX;
 use crate::redsyn_client::RelayClient;
-use crate::store::StoreError;
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::sqlite::local::{Loaded, LocalStore};
 

@@ -81,24 +81,15 @@ impl Takeover<'_> {
             match self.store.takeover(file).await.map_err(|error| self.failed(file, &error))? {
                 None => taken.extend(self.file(file, &mut |_, _| {}).await?),
                 Some(was) if was == is => {}
-                Some(_) => tracing::warn!(
-                    file,
-                    "changed_since_taken_over: `redsyn-bridge import` takes over what is new in it"
-                ),
+                Some(_) => tracing::warn!(file, way_out = "redsyn-bridge import", "taken_over_file_changed"),
             }
         }
         for file in [V2_DATABASE, V2_LINES].into_iter().filter(|file| self.from.join(file).exists()) {
-            tracing::warn!(file, "not_taken_over: the second generation is not served yet");
+            tracing::warn!(file, "second_generation_not_taken_over");
         }
-        for taken in taken.iter().filter(|taken| **taken != Taken { file: taken.file, ..NOTHING }) {
-            tracing::info!(
-                file = taken.file,
-                new = taken.new,
-                known = taken.known,
-                expired = taken.expired,
-                broken = taken.broken,
-                "taken_over"
-            );
+        taken.retain(|taken| *taken != Taken { file: taken.file, ..NOTHING });
+        for Taken { file, new, known, expired, broken } in &taken {
+            tracing::info!(file, new, known, expired, broken, "taken_over");
         }
         Ok(taken)
     }

@@ -13,7 +13,7 @@ mod request;
 use std::path::Path;
 use std::sync::Mutex;
 
-use case::Case;
+use case::{Case, Storage};
 
 /// Cases that are not played yet, and why.
 const LATER: &[(&str, &str)] = &[
@@ -29,13 +29,35 @@ const LANES: usize = 8;
 
 #[test]
 fn recorded_cases_are_answered_as_recorded() {
-    play_all(cases().into_iter().filter(|case| case.waits_ms() < LONG_WAIT_MS).collect());
+    play_all(cases().into_iter().filter(is_short).collect());
+}
+
+/// Most cases were recorded in memory; what a store answers must not depend on where it keeps things.
+#[test]
+fn recorded_cases_are_answered_the_same_from_a_database() {
+    play_all(
+        cases().into_iter().filter(is_short).filter_map(|case| case.stored_in(Storage::Sqlite)).collect(),
+    );
+}
+
+#[test]
+fn recorded_cases_are_answered_the_same_from_lines() {
+    play_all(
+        cases().into_iter().filter(is_short).filter_map(|case| case.stored_in(Storage::Jsonl)).collect(),
+    );
 }
 
 #[test]
 #[ignore = "waits for up to 92 seconds; the same rules are tested with a clock that is moved"]
 fn recorded_cases_that_wait_for_minutes() {
-    play_all(cases().into_iter().filter(|case| case.waits_ms() >= LONG_WAIT_MS).collect());
+    let long = || cases().into_iter().filter(|case| !is_short(case));
+    let stored = [Storage::Sqlite, Storage::Jsonl].into_iter();
+    let stored = stored.flat_map(|storage| long().filter_map(move |case| case.stored_in(storage)));
+    play_all(long().chain(stored).collect());
+}
+
+fn is_short(case: &Case) -> bool {
+    case.waits_ms() < LONG_WAIT_MS
 }
 
 #[test]

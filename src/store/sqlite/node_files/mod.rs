@@ -62,7 +62,7 @@ pub fn read_v2(path: &Path, scratch: &Path) -> Result<Option<Read<V2Message>>, S
     // Older versions have fewer columns.
     let mut rows =
         copy.conn.prepare("SELECT rowid AS row_number, * FROM relay_v2_messages ORDER BY rowid")?;
-    let names: Vec<String> = rows.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = rows.column_names().map(str::to_owned).collect();
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
         let fields: Result<serde_json::Map<_, _>, StoreError> = names

@@ -222,7 +222,7 @@ fn every_column_of_a_message_is_kept() {
     schema::migrate(&conn, STEPS).unwrap();
     let columns = |sql: &str| {
         let statement = conn.prepare(sql).unwrap();
-        let mut names: Vec<_> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let mut names: Vec<_> = statement.column_names().map(str::to_owned).collect();
         names.sort();
         names
     };

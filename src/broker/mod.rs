@@ -1,11 +1,12 @@
 //! The local broker: it takes the place of dsh-agent-relay. `service` holds the logic, `http` is the only part that
-//! knows the network, `carrier` is what a bridge plugs into.
+//! knows the network, `carrier` is what a bridge plugs into, `v2` serves the second generation of the protocol.
 
 pub mod auth;
 pub mod carrier;
 pub mod http;
 pub mod service;
 mod sweep;
+pub mod v2;
 mod view;
 
 pub use http::serve;

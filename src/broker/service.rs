@@ -3,6 +3,7 @@
 //! Every change is one call of the store or of the carrier, each of them one transaction. A client that disconnects
 //! drops the future of its request; work that was handed over goes on, work that was not has never begun.
 
+mod health;
 mod receipt;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
 use super::carrier::{Carrier, Route};
+use super::v2::V2;
 use super::view;
 use crate::config::Config;
 use crate::crypto::secret::Secret;
@@ -29,17 +31,20 @@ use crate::proto::dsh::v1::{self, answer, request};
 use crate::store::StoreError;
 use crate::store::local::{self, Acked, NewMessage, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
+use crate::store::sqlite::v2::V2Store;
 
 const IMPLEMENTATION: &str = concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug)]
 pub struct Service {
     pub(super) auth: Auth,
+    pub(super) v2: V2,
     pub(super) clock: SharedClock,
     pub(super) store: LocalStore,
     random: SharedRandom,
     pub(super) carrier: Arc<dyn Carrier>,
     acl: Acl,
+    configured: Vec<AgentName>,
     lease_seconds: u32,
     max_attempts: u32,
     pub(super) message_ttl: Duration,
@@ -49,7 +54,7 @@ pub struct Service {
 }
 
 /// What the store could not do. The store has logged why; the client is told to come back.
-fn busy(_: StoreError) -> ApiError {
+pub(super) fn busy(_: StoreError) -> ApiError {
     ApiError::busy()
 }
 
@@ -65,16 +70,20 @@ impl Service {
         wakeups: Wakeups<AgentName>,
     ) -> Self {
         let lists = config.agents.0.iter();
+        let stopping = CancellationToken::new();
+        let v2_store = V2Store::new(store.db().clone(), random.clone());
         Self {
-            auth: Auth::new(config, secret, clock.clone()),
+            auth: Auth::new(config, secret.clone(), clock.clone()),
+            v2: V2::new(config, secret, v2_store, clock.clone(), random.clone(), stopping.clone()),
             acl: Acl::new(
                 lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
             ),
+            configured: config.agents.0.keys().cloned().collect(),
             lease_seconds: config.broker.lease_seconds,
             max_attempts: config.broker.max_attempts,
             message_ttl: config.broker.message_ttl,
             wakeups,
-            stopping: CancellationToken::new(),
+            stopping,
             store,
             clock,
             random,

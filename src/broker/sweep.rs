@@ -1,4 +1,5 @@
-//! Once a minute: leases that are over go back to the queue, messages whose time is over go away.
+//! Once a minute: leases that are over go back to the queue, messages whose time is over go away. Every five minutes
+//! the same for the second generation, whose pulls do most of it.
 
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use super::service::Service;
 use crate::store::StoreError;
 
 const EVERY: Duration = Duration::from_secs(60);
+/// The second generation is swept every so many times.
+const V2_EVERY: u32 = 5;
 
 /// Sweeps once, in as many transactions as it takes, so that requests get through in between.
 pub(super) async fn once(service: &Service) -> Result<(), StoreError> {
@@ -27,11 +30,24 @@ pub(super) async fn once(service: &Service) -> Result<(), StoreError> {
     }
 }
 
-/// Sweeps for ever. A sweep that fails is tried again a minute later; the store has logged why.
-pub(super) async fn run(service: &Service) {
+/// The same for the second generation.
+pub(super) async fn once_v2(service: &Service) -> Result<(), StoreError> {
     loop {
+        let swept = service.v2.sweep().await?;
+        if swept.tidied + swept.deleted > 0 {
+            tracing::info!(tidied = swept.tidied, deleted = swept.deleted, "v2_store_swept");
+        }
+        if !swept.more {
+            return Ok(());
+        }
+    }
+}
+
+/// Sweeps for ever. A sweep that fails is tried again at its next turn; the store has logged why.
+pub(super) async fn run(service: &Service) {
+    for turn in (0..V2_EVERY).cycle() {
         service.clock.sleep(EVERY).await;
-        if once(service).await.is_err() {
+        if once(service).await.is_err() || (turn == V2_EVERY - 1 && once_v2(service).await.is_err()) {
             tracing::warn!("sweep_failed");
         }
     }

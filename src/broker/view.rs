@@ -5,7 +5,7 @@ use crate::domain::delivery::State;
 use crate::proto::dsh::v1::answer;
 use crate::proto::dsh::v1::envelope::Envelope;
 use crate::proto::dsh::v1::iso::iso;
-use crate::store::local::{Peer, StatusLine, StoredMessage};
+use crate::store::local::{Peer, Stages, StatusLine, StoredMessage};
 
 pub(super) fn envelope(stored: StoredMessage) -> Envelope {
     let StoredMessage { message, delivery, error, .. } = stored;
@@ -41,7 +41,6 @@ pub(super) fn envelopes(stored: Vec<StoredMessage>) -> Vec<Envelope> {
 
 pub(super) fn status((id, line): (String, Option<StatusLine>)) -> answer::Status {
     let Some(line) = line else { return answer::Status::not_found(id) };
-    let at = |stage: Option<Timestamp>| stage.map(|at| iso(at.millis()));
     answer::Status::Known(Box::new(answer::KnownStatus {
         id: line.id,
         status: line.status.as_str(),
@@ -50,16 +49,21 @@ pub(super) fn status((id, line): (String, Option<StatusLine>)) -> answer::Status
         from: line.from,
         to: line.to,
         kind: line.kind,
-        stages: answer::Stages {
-            stored: iso(line.ts.millis()),
-            accepted: at(line.stages.accepted),
-            leased: at(line.stages.leased),
-            acked: at(line.stages.acked),
-            answered: at(line.stages.answered),
-            held: at(line.stages.held),
-            failed: at(line.stages.failed),
-        },
+        stages: stages(line.ts, line.stages),
     }))
+}
+
+pub(super) fn stages(stored: Timestamp, stages: Stages) -> answer::Stages {
+    let at = |stage: Option<Timestamp>| stage.map(|at| iso(at.millis()));
+    answer::Stages {
+        stored: iso(stored.millis()),
+        accepted: at(stages.accepted),
+        leased: at(stages.leased),
+        acked: at(stages.acked),
+        answered: at(stages.answered),
+        held: at(stages.held),
+        failed: at(stages.failed),
+    }
 }
 
 pub(super) fn peer(peer: Peer) -> answer::Peer {

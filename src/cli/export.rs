@@ -7,10 +7,12 @@ use serde_json::json;
 
 use super::progress;
 use crate::config::{Config, Storage};
+use crate::domain::random::SystemRandom;
 use crate::runtime::data_folder::DataFolder;
 use crate::runtime::error::RunError;
-use crate::runtime::hand_over::{self, hand_over};
+use crate::runtime::hand_over::{self, HandedOver, hand_over};
 use crate::runtime::{local_store, takeover, telemetry};
+use crate::store::sqlite::v2::V2Store;
 
 const LOG: &str = "redsyn_bridge=warn";
 
@@ -32,9 +34,9 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Format {
-    /// `relay.db`, for Node 22.5 and newer
+    /// `relay.db` and `relay-v2.db`, for Node 22.5 and newer
     NodeSqlite,
-    /// `messages.jsonl`, for older ones or `broker.storage: jsonl`
+    /// `messages.jsonl` and `relay-v2.jsonl`, for older ones
     NodeJsonl,
 }
 
@@ -63,20 +65,22 @@ async fn export(args: &Args) -> Result<(), RunError> {
         Format::NodeSqlite => hand_over::Format::Sqlite,
         Format::NodeJsonl => hand_over::Format::Jsonl,
     };
-    let written = hand_over(&store, format, &args.to, &mut progress("exported")).await;
+    let v2_store = V2Store::new(store.db().clone(), SystemRandom::shared());
+    let written = hand_over(&store, &v2_store, format, &args.to, &mut progress("exported")).await;
     let closed = store.close().await.map_err(|error| RunError::other(format!("closing the store: {error}")));
     let written = written?;
     closed?;
     if args.json {
-        println!("{}", json!(written));
+        println!("{}", json!({ "files": written }));
         return Ok(());
     }
-    println!("{} messages in {}", written.messages, written.file.display());
-    if written.away > 0 {
-        println!(
-            "{} of them are mail for somebody beyond this machine, which the Node broker does not deliver",
-            written.away
-        );
+    for HandedOver { file, messages, away } in written {
+        println!("{messages} messages in {}", file.display());
+        if away > 0 {
+            println!(
+                "{away} of them are for somebody beyond this machine: the Node broker delivers them to nobody"
+            );
+        }
     }
     Ok(())
 }

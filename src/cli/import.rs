@@ -8,10 +8,12 @@ use serde_json::json;
 use super::progress;
 use crate::config::{Config, Storage};
 use crate::domain::clock::{Clock, SystemClock};
+use crate::domain::random::SystemRandom;
 use crate::runtime::data_folder::DataFolder;
 use crate::runtime::error::RunError;
 use crate::runtime::takeover::{self, Taken, Takeover};
 use crate::runtime::{local_store, telemetry};
+use crate::store::sqlite::v2::V2Store;
 
 const LOG: &str = "redsyn_bridge=warn";
 
@@ -49,6 +51,7 @@ async fn import(args: &Args) -> Result<(), RunError> {
     let now = SystemClock.now();
     let takeover = Takeover {
         store: &store,
+        v2_store: V2Store::new(store.db().clone(), SystemRandom::shared()),
         from: &args.from,
         data: folder.path(),
         storage: config.broker.storage,
@@ -68,7 +71,7 @@ async fn import(args: &Args) -> Result<(), RunError> {
 fn print(taken: &[Taken], from: &Path, json: bool) -> Result<(), RunError> {
     if taken.is_empty() {
         return Err(RunError::other(format!(
-            "{} holds nothing of a Node broker: neither relay.db nor messages.jsonl",
+            "{} holds nothing of a Node broker: no relay.db, messages.jsonl, relay-v2.db or relay-v2.jsonl",
             from.display()
         )));
     }

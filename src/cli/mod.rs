@@ -62,14 +62,15 @@ fn block_on(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunE
 }
 
 /// Tells on standard error how far a long work is, so rarely that it hides nothing else.
-fn progress(done: &'static str) -> impl FnMut(usize, usize) {
+fn progress(done: &'static str) -> impl FnMut(usize, Option<usize>) {
     const EVERY: usize = 10_000;
     let mut told = 0;
     move |count, all| {
         if count / EVERY > told {
-            told = count / EVERY;
-            eprintln!("{done} {count} of {all} messages");
+            let all = all.map_or_else(String::new, |all| format!(" of {all}"));
+            eprintln!("{done} {count}{all} messages");
         }
+        told = count / EVERY;
     }
 }
 

@@ -10,4 +10,5 @@ pub mod lockout;
 pub mod random;
 pub mod rate;
 pub mod relay;
+pub mod v2;
 pub mod wakeups;

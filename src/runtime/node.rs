@@ -33,6 +33,7 @@ use crate::proto::redsyn::ids::PREFIX;
 use crate::redsyn_client::RelayClient;
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::sqlite::local::{Loaded, LocalStore};
+use crate::store::sqlite::v2::V2Store;
 
 /// How long what was accepted may take to finish after a stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -103,7 +104,8 @@ impl Node {
         let (store, loaded) = local_store::open(config)?;
         let taken = match &folder {
             Some(folder) if config.broker.storage != Storage::Memory => {
-                take_over(config, folder, &store, loaded.as_ref(), clock.now()).await?
+                let v2_store = V2Store::new(store.db().clone(), Arc::clone(&random));
+                take_over(config, folder, (&store, v2_store), loaded.as_ref(), clock.now()).await?
             }
             _ => Vec::new(),
         };
@@ -256,12 +258,13 @@ fn host_and_port(host: &str, port: u16) -> String {
 async fn take_over(
     config: &Config,
     folder: &DataFolder,
-    store: &LocalStore,
+    (store, v2_store): (&LocalStore, V2Store),
     loaded: Option<&Loaded>,
     now: Timestamp,
 ) -> Result<Vec<Taken>, RunError> {
     let takeover = Takeover {
         store,
+        v2_store,
         from: folder.path(),
         data: folder.path(),
         storage: config.broker.storage,

@@ -3,6 +3,7 @@
 //! twice doubles nothing.
 
 use std::fmt;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -10,15 +11,16 @@ use serde::Serialize;
 use super::error::RunError;
 use crate::config::Storage;
 use crate::domain::clock::Timestamp;
-use crate::store::StoreError;
-use crate::store::local::KeptMessage;
-use crate::store::node::{Broken, Read, V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES, v1};
+use crate::store::local::{Imported, KeptMessage};
+use crate::store::node::{self, Broken, Read, V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES};
 use crate::store::sqlite::local::{Loaded, LocalStore};
 use crate::store::sqlite::node_files;
+use crate::store::sqlite::v2::V2Store;
+use crate::store::{StoreError, v2};
 
-/// The files of the first generation. The Node broker, when it has a database, looks at the lines no more: where
-/// both know a message, the database is right.
-const FILES: [&str; 2] = [V1_DATABASE, V1_LINES];
+/// The Node broker, when it has a database, looks at the lines no more: where both know a message, the database is
+/// right.
+const FILES: [&str; 4] = [V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES];
 /// Messages in one transaction.
 const CHUNK: usize = 500;
 
@@ -54,6 +56,7 @@ impl fmt::Display for Taken {
 #[derive(Debug)]
 pub struct Takeover<'a> {
     pub store: &'a LocalStore,
+    pub v2_store: V2Store,
     pub from: &'a Path,
     /// Our data folder.
     pub data: &'a Path,
@@ -84,9 +87,6 @@ impl Takeover<'_> {
                 Some(_) => tracing::warn!(file, way_out = "redsyn-bridge import", "taken_over_file_changed"),
             }
         }
-        for file in [V2_DATABASE, V2_LINES].into_iter().filter(|file| self.from.join(file).exists()) {
-            tracing::warn!(file, "second_generation_not_taken_over");
-        }
         taken.retain(|taken| *taken != Taken { file: taken.file, ..NOTHING });
         for Taken { file, new, known, expired, broken } in &taken {
             tracing::info!(file, new, known, expired, broken, "taken_over");
@@ -99,7 +99,10 @@ impl Takeover<'_> {
     ///
     /// # Errors
     /// When there is none, one cannot be read, or the store fails.
-    pub async fn by_hand(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Taken>, RunError> {
+    pub async fn by_hand(
+        &self,
+        progress: &mut dyn FnMut(usize, Option<usize>),
+    ) -> Result<Vec<Taken>, RunError> {
         let mut taken = Vec::new();
         for file in self.files() {
             taken.extend(self.file(file, progress).await?);
@@ -116,7 +119,7 @@ impl Takeover<'_> {
     async fn file(
         &self,
         file: &'static str,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(usize, Option<usize>),
     ) -> Result<Option<Taken>, RunError> {
         let failed = |error: StoreError| self.failed(file, &error);
         let path = self.from.join(file);
@@ -125,18 +128,26 @@ impl Takeover<'_> {
         let read = tokio::task::spawn_blocking(move || read(file, &path, &scratch, was.changed))
             .await
             .map_err(|error| RunError::other(format!("reading {file}: {error}")))?;
-        let Some(Read { found, broken }) = read.map_err(failed)? else { return Ok(None) };
-        report(&self.from.join(file), &broken);
-        let all = found.len();
-        let living: Vec<_> = found.into_iter().filter(|kept| kept.stored.message.ts > self.too_old).collect();
-        let mut taken = Taken { file, expired: all - living.len(), broken: broken.len(), ..NOTHING };
-        let mut left = living.into_iter().peekable();
-        while left.peek().is_some() {
-            let chunk: Vec<KeptMessage> = left.by_ref().take(CHUNK).collect();
-            let imported = self.store.import(chunk).await.map_err(failed)?;
-            (taken.new, taken.known) = (taken.new + imported.new, taken.known + imported.known);
-            progress(taken.new + taken.known + taken.expired, all);
-        }
+        let taken = match read.map_err(failed)? {
+            Messages::V1(Some(Read { found, broken })) => {
+                report(&self.from.join(file), &broken);
+                let all = found.len();
+                let living = found.into_iter().filter(|kept| kept.stored.message.ts > self.too_old);
+                let living: Vec<_> = living.collect();
+                let expired = all - living.len();
+                let store = |chunk| self.store.import(chunk);
+                let (new, known) = in_chunks(living, store, progress).await.map_err(failed)?;
+                Taken { file, new, known, expired, broken: broken.len() }
+            }
+            Messages::V2(Some(Read { found, broken })) => {
+                report(&self.from.join(file), &broken);
+                // How long they are kept depends on their state: the sweep knows.
+                let store = |chunk| self.v2_store.import(chunk);
+                let (new, known) = in_chunks(found, store, progress).await.map_err(failed)?;
+                Taken { file, new, known, broken: broken.len(), ..NOTHING }
+            }
+            Messages::V1(None) | Messages::V2(None) => return Ok(None),
+        };
         // The mark comes last: a takeover that was cut short is done again, and finds the ids known.
         if is_same(self.from, self.data) {
             self.store.taken_over(file, was, self.now).await.map_err(failed)?;
@@ -156,13 +167,39 @@ impl Takeover<'_> {
 
 const NOTHING: Taken = Taken { file: "", new: 0, known: 0, expired: 0, broken: 0 };
 
-fn read(
-    file: &str,
-    path: &Path,
-    scratch: &Path,
-    undated: Timestamp,
-) -> Result<Option<Read<KeptMessage>>, StoreError> {
-    if file == V1_DATABASE { node_files::read_v1(path, scratch) } else { v1::read_lines(path, undated) }
+/// What a file holds, of its generation.
+enum Messages {
+    V1(Option<Read<KeptMessage>>),
+    V2(Option<Read<v2::StoredMessage>>),
+}
+
+fn read(file: &str, path: &Path, scratch: &Path, undated: Timestamp) -> Result<Messages, StoreError> {
+    Ok(match file {
+        V1_DATABASE => Messages::V1(node_files::read_v1(path, scratch)?),
+        V2_DATABASE => Messages::V2(node_files::read_v2(path, scratch)?),
+        V2_LINES => Messages::V2(node::v2::read_lines(path)?),
+        _ => Messages::V1(node::v1::read_lines(path, undated)?),
+    })
+}
+
+/// Stores the messages some at a time. How many were new, and how many known.
+async fn in_chunks<T, F>(
+    messages: Vec<T>,
+    store: impl Fn(Vec<T>) -> F,
+    progress: &mut dyn FnMut(usize, Option<usize>),
+) -> Result<(usize, usize), StoreError>
+where
+    F: Future<Output = Result<Imported, StoreError>>,
+{
+    let all = messages.len();
+    let (mut new, mut known) = (0, 0);
+    let mut left = messages.into_iter().peekable();
+    while left.peek().is_some() {
+        let imported = store(left.by_ref().take(CHUNK).collect()).await?;
+        (new, known) = (new + imported.new, known + imported.known);
+        progress(new + known, Some(all));
+    }
+    Ok((new, known))
 }
 
 /// One line each, with the place and without the content.

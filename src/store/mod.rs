@@ -9,5 +9,6 @@ pub mod local;
 pub mod node;
 pub mod relay;
 pub mod sqlite;
+pub mod v2;
 
 pub use error::StoreError;

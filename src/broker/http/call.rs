@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method};
 use futures_util::StreamExt;
 
 use super::answer::Answer;
+use super::v2;
 use crate::broker::auth::{Credentials, Signed};
 use crate::broker::service::Service;
 use crate::proto::dsh::error::ApiError;
@@ -18,8 +19,6 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::route::{self, Route};
 use crate::proto::dsh::v1::{MAX_BODY, signing};
 
-/// A request with this header speaks the next generation of the protocol, whatever else it holds.
-const NEXT_GENERATION: &str = "x-agent-relay-agent";
 /// How much of a body that is too large is still read, so that the client gets to read the answer.
 const MAX_DRAIN: usize = 8 * MAX_BODY;
 /// How long a body may take.
@@ -28,7 +27,10 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 pub(super) enum Call {
     /// `GET /`, which anybody may ask.
     About,
+    /// `GET /healthz`, which anybody may ask too.
+    Health,
     By(Caller),
+    ByV2(v2::Caller),
 }
 
 /// What an authenticated agent asks for.
@@ -47,18 +49,18 @@ impl FromRequest<Arc<Service>> for Call {
         let (parts, body) = request.into_parts();
         let target = parts.uri.to_string();
         let (route, path) = route::parse(parts.method.as_str(), &target);
-        if route == Route::About {
-            return Ok(Self::About);
+        match route {
+            Route::About => return Ok(Self::About),
+            Route::Health => return Ok(Self::Health),
+            _ => {}
         }
-        let next_generation = parts.headers.contains_key(NEXT_GENERATION);
-        if !next_generation
-            && let Some(ConnectInfo(address)) = parts.extensions.get::<ConnectInfo<SocketAddr>>()
-        {
+        let is_v2 = v2::is_meant(&parts);
+        if !is_v2 && let Some(ConnectInfo(address)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
             service.auth.admit(address.ip())?;
         }
         let body = if has_body(&parts.method) { read(body, service).await? } else { Vec::new() };
-        if next_generation {
-            return Err(ApiError::unauthenticated("missing authentication headers").into());
+        if is_v2 {
+            return Ok(Self::ByV2(v2::Caller::authenticated(service, &parts, (&target, &path), &body)?));
         }
         let signed = Signed { method: parts.method.as_str(), target: &target, body: &body };
         let agent = authenticate(service, &parts.headers, signed)?;
@@ -80,7 +82,7 @@ fn authenticate(service: &Service, headers: &HeaderMap, signed: Signed<'_>) -> R
 }
 
 /// A header that says something. Repeated ones are joined, bytes are read as Latin-1: so does the reference.
-fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(super) fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     let latin1 = |value: &axum::http::HeaderValue| {
         value.as_bytes().iter().copied().map(char::from).collect::<String>()
     };

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 
 use super::answer::Answer;
 use super::call::{Call, Caller};
+use super::v2;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::v1::request;
@@ -18,10 +19,16 @@ type Answered = Result<Answer, ApiError>;
 pub(super) async fn handle(State(service): State<Arc<Service>>, call: Result<Call, Answer>) -> Answer {
     let answered = match call {
         Ok(Call::About) => Answer::ok(&service.about()),
+        Ok(Call::Health) => health(&service).await,
         Ok(Call::By(caller)) => by_route(&service, caller).await,
+        Ok(Call::ByV2(caller)) => v2::by_route(&service, caller).await,
         Err(refusal) => Ok(refusal),
     };
     answered.unwrap_or_else(Answer::from)
+}
+
+async fn health(service: &Service) -> Answered {
+    Answer::ok(&service.health().await?)
 }
 
 async fn by_route(service: &Service, caller: Caller) -> Answered {
@@ -57,6 +64,6 @@ async fn by_route(service: &Service, caller: Caller) -> Answered {
             let receipt = service.receipt(agent, (id, hexadecimal), &body, no_route).await?;
             Answer::with(StatusCode::CREATED, &receipt)
         }
-        Route::About | Route::Unknown => Err(no_route),
+        Route::About | Route::Health | Route::Unknown => Err(no_route),
     }
 }

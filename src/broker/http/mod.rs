@@ -4,5 +4,6 @@ mod answer;
 mod call;
 mod handlers;
 mod server;
+mod v2;
 
 pub use server::serve;

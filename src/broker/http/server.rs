@@ -36,6 +36,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), StoreError> {
     sweep::once(&service).await?;
+    sweep::once_v2(&service).await?;
     let routes = Router::new().fallback(handle).with_state(service.clone());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();

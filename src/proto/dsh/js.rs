@@ -76,6 +76,26 @@ pub fn string_of(value: &Value) -> String {
     }
 }
 
+/// JavaScript's `text.trim()`.
+pub fn trim(text: &str) -> &str {
+    text.trim_matches(is_blank)
+}
+
+/// JavaScript's `text.slice(0, units)`, in UTF-16 code units. Half of a pair, which no Rust text can hold, is left out.
+pub fn cut(text: &str, units: usize) -> &str {
+    let mut length = 0;
+    let end = text.char_indices().find(|(_, letter)| {
+        length += letter.len_utf16();
+        length > units
+    });
+    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}
+
+/// The first `count` code points.
+pub fn first(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}
+
 /// JavaScript's `Boolean(value)`.
 pub fn truthy(value: &JsonText) -> bool {
     match value.as_json() {
@@ -153,6 +173,22 @@ mod tests {
         }
         assert_eq!(limit(None), 50);
         assert_eq!(limit(Some(f64::INFINITY)), 50);
+    }
+
+    #[test]
+    fn trimming_and_cutting_are_those_of_javascript() {
+        assert_eq!(trim("\u{feff}\u{a0} \u{3000}a\u{85}\n"), "a\u{85}");
+        for (text, units, left) in [
+            ("abc", 2, "ab"),
+            ("abc", 3, "abc"),
+            ("abc", 9, "abc"),
+            ("a🦀b", 2, "a"),
+            ("a🦀b", 3, "a🦀"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(cut(text, units), left, "{text} {units}");
+        }
+        assert_eq!((first("a🦀b", 2), first("ab", 2), first("a", 0)), ("a🦀", "ab", ""));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! JSON that passes through us unread. Kept as text, it may be nested however deeply and may hold the unpaired
 //! surrogates that JavaScript clients send when they cut a string inside an emoji; a parsed tree could not.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -119,6 +120,39 @@ fn compact(json: &str) -> String {
     out
 }
 
+/// The text with U+FFFD for every escaped surrogate that has no partner, as a database in UTF-8 keeps it.
+pub fn mended(json: &str) -> Cow<'_, str> {
+    const REPLACEMENT: &str = "\\ufffd";
+    let mut out = String::new();
+    let (mut rest, mut kept) = (json, json);
+    while let Some((_, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
+        let (length, is_lone) = match (surrogate(escape), escape.get(6..).and_then(surrogate)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => (12, false),
+            (Some(_), _) => (6, true),
+            (None, _) => (1 + escape.chars().nth(1).map_or(0, char::len_utf8), false),
+        };
+        if is_lone {
+            out.push_str(kept.get(..kept.len() - escape.len()).unwrap_or_default());
+            out.push_str(REPLACEMENT);
+        }
+        rest = escape.get(length..).unwrap_or_default();
+        if is_lone {
+            kept = rest;
+        }
+    }
+    if out.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(kept);
+    Cow::Owned(out)
+}
+
+/// The surrogate whose escape `json` begins with.
+fn surrogate(json: &str) -> Option<u32> {
+    let code = u32::from_str_radix(json.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
+    (0xd800..0xe000).contains(&code).then_some(code)
+}
+
 fn is_number(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '-' | '+' | '.' | 'e' | 'E')
 }
@@ -182,6 +216,21 @@ mod tests {
         assert_eq!(members.get("to").unwrap().as_text().unwrap(), "beta");
         assert!(members.get("x").is_some() && members.given("x").is_none() && members.get("y").is_none());
         assert!(Members::parse("[]").unwrap().is_none());
+    }
+
+    #[test]
+    fn mending_replaces_lone_surrogates_and_nothing_else() {
+        for (json, left) in [
+            (r#""plain \n \\ud83e \u00e9""#, r#""plain \n \\ud83e \u00e9""#),
+            (r#""\ud83e\udd80""#, r#""\ud83e\udd80""#),
+            (r#""\ud83e""#, r#""\ufffd""#),
+            (r#""a\ud83ex\udd80b""#, r#""a\ufffdx\ufffdb""#),
+            (r#""\ud83e\ud83e\udd80""#, r#""\ufffd\ud83e\udd80""#),
+            ("\\", "\\"),
+            (r"\u12", r"\u12"),
+        ] {
+            assert_eq!(mended(json), left);
+        }
     }
 
     #[test]

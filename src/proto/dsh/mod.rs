@@ -5,3 +5,4 @@ pub mod js;
 pub mod json;
 pub mod names;
 pub mod v1;
+pub mod v2;

@@ -18,7 +18,7 @@ use crate::store::StoreError;
 use crate::store::local::{KeptMessage, NewMessage, Stages, StoredMessage};
 
 /// The token of a lease that was given before leases had tokens: nobody can name it, so it only runs out.
-const NO_TOKEN: &str = "a lease without a token";
+pub(super) const NO_TOKEN: &str = "a lease without a token";
 
 /// The messages of a `messages.jsonl`; `None` when there is no such file. `undated` is the time of messages that
 /// tell none which can be read.

@@ -201,14 +201,6 @@ impl LocalStore {
         self.db.call("kept_after", move |conn| keep::after(conn, seq, limit)).await
     }
 
-    /// How many messages there are.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn count(&self) -> Result<usize, StoreError> {
-        self.db.call("count", keep::count).await
-    }
-
     /// How a file looked when it was taken over; `None` when it never was.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
-//! The tables of the local store: the broker's, then the bridge's.
+//! The tables of the local store: the broker's, then the bridge's, then those of the second generation.
 
 use super::schema::Steps;
 
-pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, TAKEOVERS];
+pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, TAKEOVERS];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
 /// Bodies and references are JSON texts, NULL for JSON's null. `error` is a JSON text too, NULL before the first

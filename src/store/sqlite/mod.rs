@@ -2,6 +2,7 @@
 
 pub mod bridge;
 mod cells;
+pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
 mod journal;
@@ -12,6 +13,7 @@ pub mod node_files;
 mod plans;
 pub mod relay;
 pub mod schema;
+pub mod v2;
 
 use crate::store::StoreError;
 

@@ -103,11 +103,14 @@ pub(super) fn fill(text: &str, vars: &Vars) -> String {
     out + rest
 }
 
-/// The same in every text of a JSON value.
+/// The same in every text of a JSON value; `{"$now": 60}` is the time in a minute.
 pub(super) fn fill_value(value: &Value, vars: &Vars) -> Value {
     match value {
         Value::String(text) => fill(text, vars).into(),
         Value::Array(items) => items.iter().map(|item| fill_value(item, vars)).collect(),
+        Value::Object(members) if members.len() == 1 && members.contains_key("$now") => {
+            (i64::try_from(now().as_secs()).unwrap() + members["$now"].as_i64().unwrap()).into()
+        }
         Value::Object(members) => members
             .iter()
             .map(|(key, value)| (fill(key, vars), fill_value(value, vars)))

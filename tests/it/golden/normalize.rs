@@ -18,6 +18,21 @@ pub(super) struct Normalizer {
     counts: HashMap<String, usize>,
 }
 
+/// Where a value stands.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    key: &'a str,
+    /// The key of what it is in.
+    within: &'a str,
+    beside: Option<&'a Map<String, Value>>,
+}
+
+impl Place<'_> {
+    fn beside_moment(self, key: &str) -> Option<f64> {
+        self.beside?.get(key)?.as_f64()
+    }
+}
+
 impl Normalizer {
     pub(super) fn new(steps: &[Value], storage_any: bool) -> Self {
         let mut literals = HashSet::new();
@@ -48,10 +63,14 @@ impl Normalizer {
     }
 
     pub(super) fn value(&mut self, value: &Value) -> Value {
-        self.walk(value, "")
+        self.walk(value, Place::default())
     }
 
     pub(super) fn text(&mut self, text: &str) -> String {
+        // A text for people, made by the broker.
+        if text.starts_with("[Relay]") {
+            return "<notice>".into();
+        }
         let text = replace(text, UUID, |found| self.unless_sent("uuid", found));
         replace(&text, HEX32, |found| self.unless_sent("hex32", found))
     }
@@ -72,11 +91,14 @@ impl Normalizer {
         label
     }
 
-    fn walk(&mut self, value: &Value, key: &str) -> Value {
+    fn walk(&mut self, value: &Value, place: Place<'_>) -> Value {
         match value {
-            Value::String(text) => self.string(text, key).into(),
-            Value::Number(number) => self.number(number.as_f64().unwrap(), value, key),
-            Value::Array(items) => items.iter().map(|item| self.walk(item, "")).collect(),
+            Value::String(text) => self.string(text, place.key).into(),
+            Value::Number(number) => self.number(number.as_f64().unwrap(), value, place),
+            Value::Array(items) => {
+                let place = Place { key: "", within: place.key, beside: None };
+                items.iter().map(|item| self.walk(item, place)).collect()
+            }
             Value::Object(members) => {
                 let mut keys: Vec<_> = members.keys().collect();
                 keys.sort();
@@ -84,7 +106,8 @@ impl Normalizer {
                 for key in keys {
                     let member = &members[key];
                     let is_flag = key == "sqlitePersistence" && member.is_boolean();
-                    let member = if is_flag { "<bool>".into() } else { self.walk(member, key) };
+                    let place = Place { key, within: place.key, beside: Some(members) };
+                    let member = if is_flag { "<bool>".into() } else { self.walk(member, place) };
                     out.insert(self.text(key), member);
                 }
                 out.into()
@@ -95,6 +118,7 @@ impl Normalizer {
 
     fn string(&mut self, text: &str, key: &str) -> String {
         match key {
+            "lease_token" if text.len() >= 16 => self.label("lease-token", text),
             "leaseId" if text.len() >= 8 => self.label("lease-id", text),
             "ts" if is_iso(text) => self.label("iso-ts", text),
             "version" if is_semver(text) => "<semver>".into(),
@@ -103,8 +127,8 @@ impl Normalizer {
         }
     }
 
-    fn number(&mut self, number: f64, value: &Value, key: &str) -> Value {
-        match key {
+    fn number(&mut self, number: f64, value: &Value, place: Place<'_>) -> Value {
+        let label = match place.key {
             "ts" | "lastSeen" if self.is_plausible(number) => {
                 if number.fract() == 0.0 {
                     "<epoch-s>".into()
@@ -113,12 +137,32 @@ impl Normalizer {
                 }
             }
             "leaseUntil" if self.is_plausible(number / 1000.0) => {
-                let ahead = (number / 1000.0 - self.sent_at + 0.001).floor();
-                let key = ("leaseUntil".to_owned(), number.to_string());
-                self.labels.entry(key).or_insert_with(|| format!("<leaseUntil:+{ahead}s>")).clone().into()
+                self.lease("leaseUntil", number, number / 1000.0)
             }
-            _ => value.clone(),
-        }
+            "lease_until" if self.is_plausible(number) => self.lease("lease_until", number, number),
+            "expires_at" if self.is_plausible(number) => match place.beside_moment("created_at") {
+                Some(created) => {
+                    format!("<created_at+{}>", ((number - created) * 1000.0).round() / 1000.0)
+                }
+                None => self.label("expires_at", &number.to_string()),
+            },
+            "created_at" | "oldest_queued_at" if self.is_plausible(number) => {
+                self.label("created_at", &number.to_string())
+            }
+            "completed_at" if self.is_plausible(number) => self.label("completed_at", &number.to_string()),
+            _ if place.within == "last_pull_at" && self.is_plausible(number) => {
+                self.label("last_pull_at", &number.to_string())
+            }
+            _ => return value.clone(),
+        };
+        label.into()
+    }
+
+    /// How long a lease was when it was first seen.
+    fn lease(&mut self, key: &str, number: f64, seconds: f64) -> String {
+        let ahead = (seconds - self.sent_at + 0.001).floor();
+        let known = self.labels.entry((key.to_owned(), number.to_string()));
+        known.or_insert_with(|| format!("<{key}:+{ahead}s>")).clone()
     }
 
     /// A moment that this run can have produced.

@@ -50,9 +50,6 @@ impl Player<'_> {
                 continue;
             }
             self.step += 1;
-            if is_of_the_second_generation(step) {
-                continue;
-            }
             // Keeps the millisecond timestamps of successive steps apart.
             pause(3);
             self.normalizer.begin(self.step, now().as_secs_f64());
@@ -206,12 +203,4 @@ impl Player<'_> {
 
 fn parsed(answer: &Answer) -> Option<Value> {
     json::parse(std::str::from_utf8(&answer.body).ok()?)
-}
-
-/// Steps that speak the second generation are played once it is served.
-fn is_of_the_second_generation(step: &Value) -> bool {
-    let signed = |step: &Value| step["sign"]["scheme"].as_str().is_some_and(|scheme| scheme != "v1");
-    step["path"].as_str().is_some_and(|path| path.starts_with("/healthz"))
-        || signed(step)
-        || step["also"].is_array()
 }

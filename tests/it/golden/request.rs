@@ -1,27 +1,32 @@
-//! From a recorded step to the bytes of its request: body, signature, and what the step does to spoil them.
+//! From a recorded step to the bytes of its request: body, headers, and what the step does to spoil them.
 
-use redsyn_bridge::crypto::hmac;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::case::{Case, Vars, fill, fill_value, now, text};
+use super::case::{Case, Vars, fill, fill_value, text};
+use super::sign::{self, Headers};
 
 pub(super) fn bytes(step: &Value, case: &Case, vars: &Vars, port: u16) -> Vec<u8> {
     let body = body(&step["body"], vars);
-    let mut headers = vec![("Host".to_owned(), format!("127.0.0.1:{port}"))];
+    let mut headers: Headers = Vec::new();
+    let mut add = |name: &str, value: &str| headers.push((name.into(), value.into()));
+    add("Host", &format!("127.0.0.1:{port}"));
     if step["keep"].is_null() && step["noClose"] != true {
-        headers.push(("Connection".into(), "close".into()));
+        add("Connection", "close");
     }
     let content_type = step.get("ctype").map_or(Some("application/json"), Value::as_str);
-    headers
-        .extend(content_type.filter(|_| body.is_some()).map(|value| ("Content-Type".into(), value.into())));
-    if step["expect100"] == true {
-        headers.push(("Expect".into(), "100-continue".into()));
+    if let Some(value) = content_type.filter(|_| body.is_some()) {
+        add("Content-Type", value);
     }
-    if step["sign"].is_object() {
-        headers.extend(signature(step, case, vars, body.as_deref().unwrap_or_default()));
+    if step["expect100"] == true {
+        add("Expect", "100-continue");
+    }
+    let also = step["also"].as_array().into_iter().flatten();
+    for sign in step["sign"].as_object().map(|_| &step["sign"]).into_iter().chain(also) {
+        headers.extend(sign::headers(sign, step, case, vars, body.as_deref().unwrap_or_default()));
     }
     for header in step["headers"].as_array().into_iter().flatten() {
-        headers.push((header[0].as_str().unwrap().into(), fill(header[1].as_str().unwrap(), vars)));
+        headers
+            .push((header[0].as_str().unwrap().into(), fill(header[1].as_str().unwrap(), vars).into_bytes()));
     }
     let tamper = &step["tamper"];
     let method = text(tamper, "method").or_else(|| text(step, "method")).unwrap();
@@ -30,7 +35,7 @@ pub(super) fn bytes(step: &Value, case: &Case, vars: &Vars, port: u16) -> Vec<u8
     let version = step["version"].as_str().unwrap_or("HTTP/1.1");
     let mut out = format!("{method} {path} {version}\r\n").into_bytes();
     for (key, value) in headers {
-        out.extend(format!("{key}: {value}\r\n").into_bytes());
+        out.extend([format!("{key}: ").as_bytes(), &value, b"\r\n"].concat());
     }
     append_body(&mut out, body, step["chunked"] == true);
     out
@@ -55,11 +60,12 @@ fn append_body(out: &mut Vec<u8>, body: Option<Vec<u8>>, chunked: bool) {
     }
 }
 
-fn body(spec: &Value, vars: &Vars) -> Option<Vec<u8>> {
+pub(super) fn body(spec: &Value, vars: &Vars) -> Option<Vec<u8>> {
     let (form, content) = spec.as_object()?.iter().next()?;
     let part = |key: &str| fill(content[key].as_str().unwrap(), vars);
     Some(match form.as_str() {
         "json" => fill_value(content, vars).to_string().into_bytes(),
+        "canon" => sorted(&fill_value(content, vars)).to_string().into_bytes(),
         "text" => fill(content.as_str().unwrap(), vars).into_bytes(),
         "hex" => hex::decode(content.as_str().unwrap()).unwrap(),
         "pad" => {
@@ -76,68 +82,19 @@ fn body(spec: &Value, vars: &Vars) -> Option<Vec<u8>> {
     })
 }
 
-fn signature(step: &Value, case: &Case, vars: &Vars, over: &[u8]) -> Vec<(String, String)> {
-    let sign = &step["sign"];
-    let given = |key: &str| text(sign, key).map(|text| fill(&text, vars));
-    let agent = given("agent").unwrap_or_default();
-    let own = sign["agent"].as_str().and_then(|agent| case.secrets.get(agent)).and_then(Value::as_str);
-    let secret = text(sign, "secret").unwrap_or_else(|| own.unwrap_or(&case.secret).to_owned());
-    let timestamp = given("ts").unwrap_or_else(|| timestamp(sign));
-    let signed_body = body(&sign["signBody"], vars);
-    let signed = [
-        text(sign, "signMethod").or_else(|| text(step, "method")).unwrap(),
-        given("signPath").unwrap_or_else(|| fill(step["path"].as_str().unwrap(), vars)),
-        given("signTs").unwrap_or_else(|| timestamp.clone()),
-    ];
-    let signed = signed.join("\n") + "\n";
-    let tag =
-        hmac::sha256_hex(secret.as_bytes(), &[signed.as_bytes(), signed_body.as_deref().unwrap_or(over)]);
-    let tag = match (text(sign, "sig"), sign["sigForm"].as_str()) {
-        (Some(sig), _) => sig,
-        (None, None) => tag,
-        (None, Some("upper")) => tag.to_uppercase(),
-        (None, Some("flip")) => format!("{}{}", if tag.starts_with('0') { '1' } else { '0' }, &tag[1..]),
-        (None, Some("trunc")) => tag[..32].to_owned(),
-        (None, Some("prefix")) => format!("sha256={tag}"),
-        (None, Some(other)) => panic!("unknown signature form {other}"),
-    };
-    let fields = [
-        ("agent", "X-Relay-Agent", agent),
-        ("timestamp", "X-Relay-Timestamp", timestamp),
-        ("signature", "X-Relay-Signature", tag),
-    ];
-    let mut headers = Vec::new();
-    for (field, name, value) in fields {
-        let is = |list: &str| sign[list].as_array().into_iter().flatten().any(|listed| listed == field);
-        let name = match sign["headerCase"].as_str() {
-            Some("lower") => name.to_lowercase(),
-            Some("upper") => name.to_uppercase(),
-            _ => name.to_owned(),
-        };
-        let value = if is("blank") { String::new() } else { value };
-        let times = if is("omit") { 0 } else { 1 + usize::from(is("dup")) };
-        headers.extend(std::iter::repeat_n((name, value), times));
-    }
-    headers
-}
-
-/// The ways of writing the same instant that the recordings try.
-fn timestamp(sign: &Value) -> String {
-    let offset = sign["tsOffset"].as_i64().unwrap_or_default();
-    let epoch = i64::try_from(now().as_secs()).unwrap() + offset;
-    match sign["tsForm"].as_str().unwrap_or("int") {
-        "int" => epoch.to_string(),
-        "float" => format!("{epoch}.25"),
-        "dotzero" => format!("{epoch}.0"),
-        "exp" => format!("{}.{:09}e9", epoch / 1_000_000_000, epoch % 1_000_000_000),
-        "hex" => format!("{epoch:#x}"),
-        "plus" => format!("+{epoch}"),
-        "pad" => format!("000{epoch}"),
-        "ms" => format!("{epoch}000"),
-        "trail" => format!("{epoch}x"),
-        "underscore" => format!("{}_{:03}", epoch / 1000, epoch % 1000),
-        "oct" => format!("{epoch:#o}"),
-        "bin" => format!("{epoch:#b}"),
-        other => panic!("unknown timestamp form {other}"),
+/// The same with the members of every object in the order of their names.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            members
+                .into_iter()
+                .map(|(name, value)| (name.clone(), sorted(value)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        other => other.clone(),
     }
 }

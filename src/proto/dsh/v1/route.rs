@@ -8,6 +8,8 @@ use crate::proto::dsh::names::DshId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     About,
+    /// `GET /healthz`, which the second generation added.
+    Health,
     Register,
     Peers,
     Send,
@@ -34,6 +36,7 @@ pub fn parse(method: &str, target: &str) -> (Route, String) {
     let Some(url) = url(target) else { return (Route::Unknown, target.to_owned()) };
     let route = match (method, url.path()) {
         ("GET", "/") => Route::About,
+        ("GET", "/healthz") => Route::Health,
         ("POST", "/register") => Route::Register,
         ("GET", "/peers") => Route::Peers,
         ("POST", "/messages") => Route::Send,
@@ -108,12 +111,15 @@ mod tests {
     #[test]
     fn paths_are_matched_letter_by_letter() {
         assert_eq!(route("GET", "/?verbose=1"), Route::About);
+        assert_eq!(route("GET", "/healthz?x=1"), Route::Health);
         assert_eq!(route("POST", "/register?x=1"), Route::Register);
         assert_eq!(route("GET", "/a/../peers"), Route::Peers);
         assert_eq!(route("GET", "/peers?"), Route::Peers);
         assert_eq!(route("GET", "http://other.example/peers?x=1"), Route::Peers);
         for (method, target) in [
             ("HEAD", "/"),
+            ("POST", "/healthz"),
+            ("GET", "/healthz/"),
             ("GET", "/peers/"),
             ("GET", "/PEERS"),
             ("GET", "/%70eers"),

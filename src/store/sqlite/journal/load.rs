@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 
 use super::compact::NUMBERS;
@@ -56,19 +57,26 @@ pub(super) enum Tidiness {
 /// Fills the database.
 pub(super) fn load(conn: &Connection, files: &Files, steps: Steps) -> Result<Found, StoreError> {
     let mut found = Found::default();
-    // What belongs to a message stands in the other file, and is read before it.
-    conn.pragma_update(None, "foreign_keys", "OFF")?;
+    as_written(conn, true)?;
     let has_rows = load_rows(conn, &files.rows, steps, &mut found)?;
     found.batch = found.rows_batch;
     MailLoader::new(conn, &mut found).load(&files.mail)?;
     drop_orphans(conn, &mut found)?;
-    conn.pragma_update(None, "foreign_keys", "ON")?;
+    as_written(conn, false)?;
     let loaded = &mut found.loaded;
     loaded.is_foreign = !has_rows && loaded.messages + loaded.broken.len() > 0;
     if loaded.is_foreign || !loaded.broken.is_empty() {
         loaded.copy = Some(copy(&files.mail)?);
     }
     Ok(found)
+}
+
+/// Whether rows are taken as they stand, in any order: what triggers and foreign keys would add or take away stands
+/// among them already.
+pub(super) fn as_written(conn: &Connection, on: bool) -> Result<(), StoreError> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, !on)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, !on)?;
+    Ok(())
 }
 
 /// Rows of messages that another broker has dropped meanwhile.

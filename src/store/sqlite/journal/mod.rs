@@ -129,6 +129,11 @@ impl Journal {
         }
     }
 
+    /// What has changed so far stands in the files already.
+    fn forget(&self, conn: &Connection) -> Result<(), StoreError> {
+        self.tables.iter().try_for_each(|table| table.forget(conn))
+    }
+
     fn changes(&self, conn: &Connection) -> Result<Changes, StoreError> {
         let mut changes = Changes { mail: Vec::new(), rows: Vec::new() };
         for table in &self.tables {

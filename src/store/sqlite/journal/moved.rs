@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::load::as_written;
 use super::{Files, Journal, table};
 use crate::store::jsonl::rows::Change;
 use crate::store::sqlite::db::Db;
@@ -25,7 +26,7 @@ pub(in crate::store::sqlite) fn from_files(
     let (journal, _) = Journal::open(&from, folder, steps)?;
     copy(&from, to)?;
     drop(journal);
-    // The mail goes first: without the rows it is a file of the Node broker's kind, whose messages are known.
+    // The mail goes first: rows alone can move once more, mail alone would pass for a Node broker's.
     set_aside(&files.mail)?;
     set_aside(&files.rows)
 }
@@ -43,6 +44,7 @@ pub(in crate::store::sqlite) fn from_database(
     let from = Db::connect(path, steps)?;
     copy(&from, to)?;
     journal.compact(to)?;
+    journal.forget(to)?;
     // Closing the last connection puts everything into the one file.
     from.close().map_err(|(_, error)| error)?;
     set_aside(path)
@@ -50,7 +52,7 @@ pub(in crate::store::sqlite) fn from_database(
 
 /// Copies every row. A second time changes nothing: a crash may have come before the old files were set aside.
 fn copy(from: &Connection, to: &Connection) -> Result<(), StoreError> {
-    to.pragma_update(None, "foreign_keys", "OFF")?;
+    as_written(to, true)?;
     to.execute_batch("BEGIN")?;
     for table in table::all(to)? {
         table.each_row(from, |cells| {
@@ -59,8 +61,7 @@ fn copy(from: &Connection, to: &Connection) -> Result<(), StoreError> {
         })?;
     }
     to.execute_batch("COMMIT")?;
-    to.pragma_update(None, "foreign_keys", "ON")?;
-    Ok(())
+    as_written(to, false)
 }
 
 fn set_aside(path: &Path) -> Result<(), StoreError> {

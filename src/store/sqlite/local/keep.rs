@@ -100,11 +100,6 @@ pub(in crate::store::sqlite) fn after(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn count(conn: &Connection) -> Result<usize, StoreError> {
-    let count: i64 = conn.prepare_cached(sql::COUNT)?.query_row([], |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or_default())
-}
-
 pub(super) fn takeover(conn: &Connection, source: &str) -> Result<Option<Fingerprint>, StoreError> {
     Ok(conn.prepare_cached(sql::TAKEOVER)?.query_row([source], rows::fingerprint).optional()?)
 }

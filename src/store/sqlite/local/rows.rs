@@ -1,53 +1,21 @@
 //! From rows to the types of the domain. A row that cannot be read means a damaged database.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
+use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Error, Result, Row};
 
 use crate::domain::clock::Timestamp;
-use crate::domain::delivery::{Delivery, Lease, LeaseId, State, Status};
+use crate::domain::delivery::{Delivery, Lease, State, Status};
 use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, DshId, Party};
+use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::envelope::{Kind, MessageType};
 use crate::store::local::{
     EndedMessage, Ending, Fingerprint, Head, KeptMessage, NewMessage, Stages, StatusLine, StoredMessage,
 };
+use crate::store::sqlite::column::{column, get, get_option};
 
-/// A column read as a type of ours.
-struct Column<T>(T);
-
-macro_rules! column {
-    ($type:ty, $value:ident => $read:expr) => {
-        impl FromSql for Column<$type> {
-            fn column_result($value: ValueRef<'_>) -> FromSqlResult<Self> {
-                Ok(Self($read))
-            }
-        }
-    };
-}
-
-column!(Timestamp, value => Timestamp::from_millis(value.as_i64()?));
-column!(DshId, value => DshId::new(value.as_str()?));
-column!(Party, value => Party::new(value.as_str()?));
-column!(AgentName, value => AgentName::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
-column!(LeaseId, value => LeaseId::new(value.as_str()?));
-column!(JsonText, value => JsonText::parse(value.as_str()?).map_err(FromSqlError::other)?);
 column!(MessageType, value => MessageType::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
 column!(Kind, value => Kind::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
 column!(Status, value => Status::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
-
-fn get<T>(row: &Row<'_>, at: usize) -> Result<T>
-where
-    Column<T>: FromSql,
-{
-    row.get::<_, Column<T>>(at).map(|column| column.0)
-}
-
-fn get_option<T>(row: &Row<'_>, at: usize) -> Result<Option<T>>
-where
-    Column<T>: FromSql,
-{
-    row.get::<_, Option<Column<T>>>(at).map(|column| column.map(|column| column.0))
-}
 
 /// A row of `messages!`, and whether a poll has shown it already.
 pub(super) fn message(row: &Row<'_>) -> Result<(StoredMessage, bool)> {

@@ -11,7 +11,7 @@ use super::cells;
 use crate::domain::clock::Timestamp;
 use crate::store::local::{Fingerprint, KeptMessage, StoredMessage};
 use crate::store::node::v1::{self, Payload};
-use crate::store::node::v2::{self, V2Message};
+use crate::store::node::v2;
 use crate::store::node::{Broken, Place, Read};
 use crate::store::{StoreError, disk};
 
@@ -56,7 +56,10 @@ pub fn read_v1(path: &Path, scratch: &Path) -> Result<Option<Read<KeptMessage>>,
 ///
 /// # Errors
 /// When it cannot be copied or read, or is being written to.
-pub fn read_v2(path: &Path, scratch: &Path) -> Result<Option<Read<V2Message>>, StoreError> {
+pub fn read_v2(
+    path: &Path,
+    scratch: &Path,
+) -> Result<Option<Read<crate::store::v2::StoredMessage>>, StoreError> {
     let Some((copy, _)) = Copy::of(path, scratch)? else { return Ok(None) };
     let mut read = Read::default();
     // Older versions have fewer columns.
@@ -186,18 +189,19 @@ impl NodeDatabase {
 
     /// # Errors
     /// When it cannot be written.
-    pub fn add_v2(&self, message: &V2Message) -> Result<(), StoreError> {
+    pub fn add_v2(&self, stored: &crate::store::v2::StoredMessage) -> Result<(), StoreError> {
+        let message = v2::Payload::of(stored);
         let sql = "INSERT INTO relay_v2_messages (message_id, root_id, parent_id, origin, target, kind, body,
                 session_ref, execution_mode, context, topic, idempotency_key, status, attempts, lease_until,
                 last_error, created_at, expires_at, completed_at, notified_at, allow_shared_write, lease_token)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
                 ?21, ?22)";
         self.conn.prepare_cached(sql)?.execute(rusqlite::params![
-            message.message_id,
+            message.message_id.as_str(),
             message.root_id,
             message.parent_id,
-            message.origin,
-            message.target,
+            message.origin.as_str(),
+            message.target.as_str(),
             message.kind,
             message.body,
             message.session_ref,
@@ -205,7 +209,7 @@ impl NodeDatabase {
             message.context,
             message.topic,
             message.idempotency_key,
-            message.status.as_str(),
+            message.status,
             message.attempts,
             message.lease_until,
             message.last_error,

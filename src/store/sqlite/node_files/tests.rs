@@ -114,6 +114,7 @@ fn the_second_generation_too() {
     .unwrap();
     drop(conn);
     let read = read_v2(&path, folder.path()).unwrap().unwrap();
-    assert_eq!(read.found, [V2Message { lease_token: None, allow_shared_write: false, ..message }]);
+    assert_eq!(read.found.len(), 1);
+    assert!(!read.found[0].message.allow_shared_write);
     assert_eq!(read.broken, [Broken { place: Place::Row(2), why: "unknown status" }]);
 }

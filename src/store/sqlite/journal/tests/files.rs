@@ -33,7 +33,7 @@ async fn every_table_and_every_column_comes_back() {
 /// Inserts a row with a value in each column that its constraints allow.
 fn fill(conn: &Connection, table: &str) {
     let mut columns = conn
-        .prepare("SELECT name, type FROM pragma_table_info(?1) WHERE name NOT IN ('lease_id', 'lease_until')")
+        .prepare("SELECT name, type FROM pragma_table_info(?1) WHERE name NOT IN ('lease_id', 'lease_token', 'lease_until')")
         .unwrap();
     let columns = columns.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     let columns: Vec<(String, String)> = columns.collect::<Result<_, _>>().unwrap();
@@ -228,4 +228,38 @@ fn every_column_of_a_message_is_kept() {
     };
     let kept = crate::store::sqlite::local::keep::STATEMENT;
     assert_eq!(columns(kept), columns("SELECT * FROM messages"));
+}
+
+#[tokio::test]
+async fn another_storage_in_the_configuration_takes_everything_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(folder.path()).unwrap();
+    store.register(agent("beta"), NOW).await.unwrap();
+    for id in ["one", "two", "three"] {
+        send(&store, id).await;
+    }
+    execute(&store, MIXED).await.unwrap();
+    execute(&store, "DELETE FROM messages WHERE id = 'three'").await.unwrap();
+    pull(&store, 1).await;
+    let before = dump(&store).await;
+    store.close().await.unwrap();
+
+    let (store, loaded) = open(folder.path());
+    assert!(!loaded.is_foreign);
+    assert_eq!(dump(&store).await, before);
+    assert!(!folder.path().join("broker.db").exists() && folder.path().join("broker.db.old").exists());
+    let store = reopened(store, folder.path()).await;
+    send(&store, "four").await;
+    let before = dump(&store).await;
+    store.close().await.unwrap();
+
+    let store = LocalStore::open(folder.path()).unwrap();
+    assert_eq!(dump(&store).await, before);
+    for name in [MAIL, ROWS] {
+        assert!(!folder.path().join(name).exists(), "{name}");
+    }
+    store.close().await.unwrap();
+    // Back once more: what was set aside the last time is in nobody's way.
+    let (store, _) = open(folder.path());
+    assert_eq!(dump(&store).await, before);
 }

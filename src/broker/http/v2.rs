@@ -1,0 +1,99 @@
+//! The second generation on the network: its headers, and one handler per route.
+
+use axum::http::request::Parts;
+
+use super::answer::Answer;
+use super::call::header;
+use crate::broker::service::Service;
+use crate::broker::v2::auth::{Credentials, Request};
+use crate::proto::dsh::error::{ApiError, Code};
+use crate::proto::dsh::js;
+use crate::proto::dsh::v2::name::Name;
+use crate::proto::dsh::v2::request;
+use crate::proto::dsh::v2::route::{self, Route};
+use crate::proto::dsh::v2::signing::{AGENT_HEADER, KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use crate::store::v2::Action;
+
+/// What an authenticated agent asks for.
+pub(super) struct Caller {
+    agent: Name,
+    route: Route,
+    body: String,
+}
+
+/// A request with an agent header of the second generation, empty or not, is of the second generation.
+pub(super) fn is_meant(parts: &Parts) -> bool {
+    parts.headers.contains_key(AGENT_HEADER)
+}
+
+impl Caller {
+    /// `path` is the one that routes, `target` the one that was signed.
+    pub(super) fn authenticated(
+        service: &Service,
+        parts: &Parts,
+        (target, path): (&str, &str),
+        body: &[u8],
+    ) -> Result<Self, ApiError> {
+        // The reference decodes before it verifies: what is no UTF-8 is signed as it is read.
+        let body = String::from_utf8_lossy(body).into_owned();
+        let method = parts.method.as_str();
+        let agent = authenticate(service, parts, Request { method, target, body: &body })?;
+        let no_route = || ApiError::new(Code::NotFound, format!("no v2 route {method} {path}"));
+        let route = route::parse(method, path).ok_or_else(no_route)?;
+        Ok(Self { agent, route, body })
+    }
+}
+
+fn authenticate(service: &Service, parts: &Parts, request: Request<'_>) -> Result<Name, ApiError> {
+    let [agent, key, timestamp, signature] = [AGENT_HEADER, KEY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER]
+        .map(|name| header(&parts.headers, name));
+    let key_id = key.as_deref().map(js::trim).filter(|id| !id.is_empty());
+    let given = match (agent.as_deref().map(js::trim), &timestamp, &signature) {
+        (Some(agent), Some(timestamp), Some(signature)) if !agent.is_empty() => {
+            Some(Credentials { agent, key_id, timestamp, signature })
+        }
+        _ => None,
+    };
+    service.v2.keyrings.authenticate(given, request)
+}
+
+pub(super) async fn by_route(service: &Service, caller: Caller) -> Result<Answer, ApiError> {
+    let Caller { agent, route, body } = caller;
+    let v2 = &service.v2;
+    match route {
+        Route::Create => {
+            let request = request::Create::parse(&body, &agent)?;
+            Answer::ok(&v2.create(agent, request).await?)
+        }
+        Route::Pull => {
+            let request = request::Pull::parse(&body, &agent)?;
+            Answer::ok(&v2.pull(agent, request).await?)
+        }
+        Route::Ack => {
+            let request = request::Ack::parse(&body, &agent)?;
+            Answer::ok(&v2.ack(agent, request).await?)
+        }
+        Route::Renew => {
+            let request = request::Renew::parse(&body, &agent)?;
+            Answer::ok(&v2.renew(agent, request).await?)
+        }
+        Route::Status => {
+            let ids = request::status(&body, &agent)?;
+            Answer::ok(&v2.status(agent, ids).await?)
+        }
+        Route::Recent => {
+            let limit = request::recent(&body, &agent)?;
+            Answer::ok(&v2.recent(agent, limit).await?)
+        }
+        Route::Query => {
+            let request = request::Query::parse(&body, &agent)?;
+            Answer::ok(&v2.query(agent, request).await?)
+        }
+        Route::Unfinished => {
+            let limit = request::unfinished(&body, &agent)?;
+            Answer::ok(&v2.unfinished(agent, limit).await?)
+        }
+        Route::Requeue => Answer::ok(&v2.manage(agent, Action::Requeue, request::managed(&body)?).await?),
+        Route::Cancel => Answer::ok(&v2.manage(agent, Action::Cancel, request::managed(&body)?).await?),
+    }
+}

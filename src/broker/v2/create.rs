@@ -1,0 +1,101 @@
+//! `POST /v1/messages`: a request that the lists allow, or a reply to what was received.
+
+use std::time::Duration;
+
+use super::V2;
+use crate::broker::service::busy;
+use crate::proto::dsh::error::{ApiError, Code};
+use crate::proto::dsh::names::{DshId, brief};
+use crate::proto::dsh::v2::message::Kind;
+use crate::proto::dsh::v2::name::Name;
+use crate::proto::dsh::v2::request::{Content, Create};
+use crate::proto::dsh::v2::{PROTOCOL_VERSION, answer};
+use crate::store::v2::NewMessage;
+
+impl V2 {
+    /// # Errors
+    /// `forbidden` by the lists or for a reply that is not the caller's to give, `no_such_message`, `busy`.
+    pub async fn create(&self, agent: Name, request: Create) -> Result<answer::Created, ApiError> {
+        let message = self.message(agent, request).await?;
+        let (agent, inbox, kind) = (message.origin.clone(), message.target.clone(), message.kind.as_str());
+        let created = self.store.create(message, inbox.clone()).await.map_err(busy)?;
+        if !created.duplicate {
+            self.pulse().created();
+            self.wake(std::slice::from_ref(&inbox));
+        }
+        tracing::info!(
+            id = ?brief(created.id.as_str()),
+            from = ?brief(agent.as_str()),
+            to = ?brief(inbox.as_str()),
+            kind,
+            duplicate = created.duplicate,
+            "v2_message_accepted"
+        );
+        Ok(answer::Created {
+            message_id: created.id,
+            created: !created.duplicate,
+            protocol_version: PROTOCOL_VERSION,
+            conflict: created.conflict,
+        })
+    }
+
+    async fn message(&self, agent: Name, request: Create) -> Result<NewMessage, ApiError> {
+        let Create { target, body, context, idempotency_key, ttl_seconds, content } = request;
+        let created_at = self.clock.now();
+        let expires_at = created_at.plus(Duration::from_secs(ttl_seconds.into()));
+        let id = DshId::new(self.random.hex::<16>());
+        match content {
+            Content::Request { mode, session_ref, topic, allow_shared_write, root_id, parent_id } => {
+                if !self.acl.allows(&agent, &target, mode) {
+                    let text = format!("target is not allowed for {} mode", mode.as_str());
+                    return Err(ApiError::new(Code::Forbidden, text));
+                }
+                let root_id = root_id.unwrap_or_else(|| self.random.hex::<16>());
+                let (origin, kind) = (agent, Kind::Request);
+                Ok(NewMessage {
+                    id,
+                    root_id,
+                    parent_id,
+                    origin,
+                    target,
+                    kind,
+                    body,
+                    session_ref,
+                    mode,
+                    context,
+                    topic,
+                    allow_shared_write,
+                    idempotency_key,
+                    created_at,
+                    expires_at,
+                })
+            }
+            Content::Reply { parent_id } => {
+                let parent = self.store.lookup(parent_id).await.map_err(busy)?.ok_or_else(no_parent)?;
+                let answered = parent.message;
+                if parent.inbox.as_ref() != Some(&agent) || answered.origin != target {
+                    return Err(ApiError::new(Code::Forbidden, "reply is not authorized for this message"));
+                }
+                Ok(NewMessage {
+                    id,
+                    parent_id: Some(answered.id.to_string()),
+                    origin: agent,
+                    target,
+                    kind: Kind::Reply,
+                    body,
+                    context,
+                    allow_shared_write: false,
+                    idempotency_key,
+                    created_at,
+                    expires_at,
+                    // The conversation stays what it was.
+                    ..answered
+                })
+            }
+        }
+    }
+}
+
+fn no_parent() -> ApiError {
+    ApiError::new(Code::NoSuchMessage, "parent relay message was not found")
+}

@@ -1,0 +1,309 @@
+//! What the broker does for the second generation, request by request, without the network.
+
+pub mod auth;
+mod create;
+mod pulse;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use self::auth::Keyrings;
+use self::pulse::Pulse;
+use super::service::busy;
+use crate::config::{Agent, Config};
+use crate::crypto::secret::Secret;
+use crate::domain::clock::{SharedClock, Timestamp};
+use crate::domain::delivery::LeaseId;
+use crate::domain::random::SharedRandom;
+use crate::domain::v2::acl::{Acl, Lists};
+use crate::domain::v2::delivery::LeaseRefused;
+use crate::domain::wakeups::Wakeups;
+use crate::proto::dsh::error::{ApiError, Code};
+use crate::proto::dsh::names::{AgentName, DshId, brief};
+use crate::proto::dsh::v1;
+use crate::proto::dsh::v2::name::Name;
+use crate::proto::dsh::v2::{self, answer, request};
+use crate::store::StoreError;
+use crate::store::sqlite::v2::V2Store;
+use crate::store::v2::{
+    Ack, Acked, Action, Manage, Managed, Pull, Query, Renew, Rules, StoredMessage, Swept,
+};
+
+/// How far back `/v1/recent` looks.
+const RECENT: Duration = Duration::from_secs(7 * 86_400);
+/// How long what is finished is kept.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+
+#[derive(Debug)]
+pub struct V2 {
+    pub(super) keyrings: Keyrings,
+    store: V2Store,
+    clock: SharedClock,
+    random: SharedRandom,
+    acl: Acl,
+    /// May requeue and cancel anything.
+    admins: HashSet<Name>,
+    lease_seconds: u32,
+    rules: Rules,
+    wakeups: Wakeups<Name>,
+    pulse: Mutex<Pulse>,
+    stopping: CancellationToken,
+}
+
+impl V2 {
+    /// `secret` is the shared one; it opens nothing when agents have keys of their own.
+    pub fn new(
+        config: &Config,
+        secret: Secret,
+        store: V2Store,
+        clock: SharedClock,
+        random: SharedRandom,
+        stopping: CancellationToken,
+    ) -> Self {
+        let agents = config.agents.0.iter();
+        Self {
+            keyrings: Keyrings::new(config, secret, clock.clone()),
+            acl: Acl::new(agents.map(|(name, agent)| (Name::of(name.as_str()), lists(agent)))),
+            admins: config.security.admin_agents.iter().map(|name| Name::of(name)).collect(),
+            lease_seconds: config.broker.lease_seconds.max(request::SHORTEST_LEASE),
+            rules: Rules {
+                max_attempts: config.broker.max_attempts,
+                notify: config.broker.notify_failed_to_sender,
+            },
+            wakeups: Wakeups::default(),
+            pulse: Mutex::default(),
+            store,
+            clock,
+            random,
+            stopping,
+        }
+    }
+
+    /// Leases what waits. With a wait, the call is held until something does; it subscribes before it looks.
+    ///
+    /// # Errors
+    /// `busy` when the store fails, as everywhere below.
+    pub async fn pull(
+        &self,
+        agent: Name,
+        request: request::Pull,
+    ) -> Result<answer::Messages<answer::Delivered>, ApiError> {
+        let now = self.clock.now();
+        self.pulse().pulled(&agent, now);
+        let deadline = now.plus(Duration::from_secs(request.wait_seconds.into()));
+        let subscription = self.wakeups.subscribe(agent.clone());
+        loop {
+            let mut woken = pin!(subscription.woken());
+            woken.as_mut().enable();
+            let leased = self.lease(&agent, request).await?;
+            if !leased.is_empty() || self.clock.now() >= deadline {
+                return Ok(answer::Messages {
+                    messages: leased.into_iter().filter_map(view::delivered).collect(),
+                });
+            }
+            tokio::select! {
+                () = woken => {}
+                () = self.clock.sleep_until(deadline) => {}
+                () = self.stopping.cancelled() => return Ok(answer::Messages { messages: Vec::new() }),
+            }
+        }
+    }
+
+    async fn lease(&self, agent: &Name, request: request::Pull) -> Result<Vec<StoredMessage>, ApiError> {
+        let now = self.clock.now();
+        let until = self.lease_end(now, request.lease_seconds);
+        let pull = Pull { agent: agent.clone(), limit: request.limit, now, until, rules: self.rules };
+        let pulled = self.store.pull(pull).await.map_err(busy)?;
+        self.wake(&pulled.woken);
+        for message in &pulled.messages {
+            tracing::info!(id = ?brief(message.message.id.as_str()), agent = ?brief(agent.as_str()), "v2_message_leased");
+        }
+        Ok(pulled.messages)
+    }
+
+    fn lease_end(&self, now: Timestamp, seconds: Option<u32>) -> Timestamp {
+        now.plus(Duration::from_secs(seconds.unwrap_or(self.lease_seconds).into()))
+    }
+
+    /// # Errors
+    /// `forbidden`, `bad_request` or `lease_mismatch`.
+    pub async fn ack(&self, agent: Name, request: request::Ack) -> Result<answer::Acknowledged, ApiError> {
+        let id = request.id.clone();
+        let ack = Ack {
+            agent: agent.clone(),
+            id: request.id,
+            lease_token: request.lease_token.map(LeaseId::new),
+            outcome: request.outcome,
+            error: request.error,
+            now: self.clock.now(),
+            rules: self.rules,
+        };
+        match self.store.ack(ack).await.map_err(busy)? {
+            Acked::Settled { delivery, woken } => {
+                let (status, attempts) = (delivery.status().as_str(), delivery.attempts);
+                tracing::info!(id = ?brief(id.as_str()), agent = ?brief(agent.as_str()), status, attempts, "v2_message_acked");
+                self.wake(&woken);
+                Ok(answer::Acknowledged { ok: true })
+            }
+            Acked::NotAssigned => {
+                Err(ApiError::new(Code::Forbidden, "message is not assigned to this agent"))
+            }
+            Acked::Refused(why) => Err(refused(why)),
+            Acked::InvalidOutcome => Err(ApiError::bad_request("invalid acknowledgement outcome")),
+        }
+    }
+
+    /// # Errors
+    /// `lease_mismatch`.
+    pub async fn renew(&self, agent: Name, request: request::Renew) -> Result<answer::Renewed, ApiError> {
+        let now = self.clock.now();
+        let until = self.lease_end(now, request.lease_seconds);
+        let lease_token = LeaseId::new(request.lease_token);
+        let renew = Renew { agent, id: request.id, lease_token, now, until };
+        self.store.renew(renew).await.map_err(busy)?.map_err(refused)?;
+        Ok(answer::Renewed { ok: true, lease_until: view::seconds(until) })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn status(
+        &self,
+        agent: Name,
+        ids: Vec<String>,
+    ) -> Result<answer::Messages<answer::Status>, ApiError> {
+        let lines = self.store.status(agent, ids).await.map_err(busy)?;
+        Ok(answer::Messages { messages: lines.into_iter().map(view::status).collect() })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn recent(
+        &self,
+        agent: Name,
+        limit: u32,
+    ) -> Result<answer::Messages<answer::Summary>, ApiError> {
+        let query = Query::all(agent, self.clock.now().minus(RECENT), limit);
+        let found = self.store.query(query).await.map_err(busy)?;
+        Ok(answer::Messages { messages: found.into_iter().map(view::summary).collect() })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn query(&self, agent: Name, request: request::Query) -> Result<answer::Own, ApiError> {
+        let request::Query { limit, message_id: id, root_id, origin, target, kind, status, topic, since } =
+            request;
+        // Saturates: whatever lies beyond our range lies beyond all messages.
+        let since = Timestamp::from_millis((since.unwrap_or(0.0) * 1000.0).ceil() as i64);
+        let query =
+            Query { agent: agent.clone(), limit, since, id, root_id, origin, target, kind, status, topic };
+        let found = self.store.query(query).await.map_err(busy)?;
+        Ok(answer::Own { agent, messages: found.into_iter().map(view::with_body).collect() })
+    }
+
+    /// # Errors
+    /// `busy`.
+    pub async fn unfinished(&self, agent: Name, limit: u32) -> Result<answer::Own, ApiError> {
+        let found = self.store.unfinished(agent.clone(), limit).await.map_err(busy)?;
+        Ok(answer::Own { agent, messages: found.into_iter().map(view::with_preview).collect() })
+    }
+
+    /// # Errors
+    /// `no_such_message` or `forbidden`.
+    pub async fn manage(&self, agent: Name, action: Action, id: DshId) -> Result<answer::Managed, ApiError> {
+        let is_admin = self.admins.contains(&agent);
+        let manage = Manage { action, agent: agent.clone(), id: id.clone(), is_admin, now: self.clock.now() };
+        let (not_allowed, other_state) = match action {
+            Action::Requeue => (
+                "only the receiving agent may requeue an unfinished request",
+                "message is not in a requeue-able state",
+            ),
+            Action::Cancel => {
+                ("only the requesting agent may cancel its request", "message is not in a cancellable state")
+            }
+        };
+        match self.store.manage(manage).await.map_err(busy)? {
+            Managed::Done { woken } => {
+                tracing::info!(id = ?brief(id.as_str()), agent = ?brief(agent.as_str()), ?action, "v2_message_managed");
+                self.wake(woken.as_slice());
+                Ok(answer::Managed { ok: true, message_id: id })
+            }
+            Managed::UnknownMessage => Err(ApiError::new(Code::NoSuchMessage, "message was not found")),
+            Managed::NotAllowed => Err(ApiError::new(Code::Forbidden, not_allowed)),
+            Managed::OtherState => Err(ApiError::new(Code::NoSuchMessage, other_state)),
+        }
+    }
+
+    /// `agents` are those that `GET /healthz` names, in their order.
+    ///
+    /// # Errors
+    /// `busy`.
+    pub async fn health(
+        &self,
+        agents: Vec<AgentName>,
+        storage: &'static str,
+    ) -> Result<answer::Health, ApiError> {
+        let names = agents.iter().map(|agent| Name::of(agent.as_str())).collect();
+        let queues = self.store.queues(names).await.map_err(busy)?;
+        let agents: Vec<_> = agents.iter().map(ToString::to_string).collect();
+        let pulse = self.pulse();
+        let last_pulls = pulse.last_pulls.iter().map(|(agent, at)| (agent.clone(), view::seconds(*at)));
+        Ok(answer::Health {
+            ok: true,
+            protocol_version: v2::PROTOCOL_VERSION,
+            broker: v1::BROKER,
+            version: v1::RELEASE,
+            storage,
+            signature_schemes: v2::SIGNATURE_SCHEMES,
+            queues: agents
+                .iter()
+                .cloned()
+                .zip(queues.into_iter().map(view::queue))
+                .collect::<BTreeMap<_, _>>(),
+            agents,
+            last_pull_at: last_pulls.collect(),
+            counters: pulse.counters,
+        })
+    }
+
+    /// Sweeps a part; whether there is more.
+    pub(super) async fn sweep(&self) -> Result<Swept, StoreError> {
+        let now = self.clock.now();
+        let swept = self.store.sweep(now, now.minus(KEPT), self.rules).await?;
+        self.wake(&swept.woken);
+        Ok(swept)
+    }
+
+    fn wake(&self, agents: &[Name]) {
+        for agent in agents {
+            self.wakeups.wake(agent);
+        }
+    }
+
+    /// The counts stay consistent whatever panics while they are held, so a poisoned lock is as good as another.
+    fn pulse(&self) -> MutexGuard<'_, Pulse> {
+        self.pulse.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lists(agent: &Agent) -> Lists {
+    Lists {
+        all: agent.allowed_targets.clone(),
+        read: agent.allowed_read_targets.clone(),
+        continuing: agent.allowed_continue_targets.clone(),
+        write: agent.allowed_write_targets.clone(),
+    }
+}
+
+fn refused(why: LeaseRefused) -> ApiError {
+    match why {
+        LeaseRefused::NotLeased => ApiError::bad_request(why.to_string()),
+        LeaseRefused::Mismatch => ApiError::new(Code::LeaseMismatch, why.to_string()),
+    }
+}

@@ -54,8 +54,12 @@ impl Case {
 
     /// The same case on another storage; `None` when its storage is what it is about.
     pub(super) fn stored_in(self, storage: Storage) -> Option<Self> {
-        let about_storage = self.id.contains("storage") || self.id.contains("persist") || self.may_not_start;
-        if about_storage || self.id.starts_with("config-") {
+        let about_storage =
+            self.id.contains("storage") || self.id.starts_with("persist") || self.may_not_start;
+        // A restart in memory forgets everything.
+        let forgets =
+            self.steps.iter().any(|step| step["do"] == "restart") && self.config.contains("persist: false");
+        if about_storage || forgets || self.id.starts_with("config-") {
             return None;
         }
         let kept = |line: &&str| !line.trim_start().starts_with("persist:");

@@ -10,7 +10,7 @@ use super::mapping::{self, CannotLeave, Options};
 use super::names::{Meant, Names};
 use super::presence::Presence;
 use crate::broker::carrier::{Carrier, Route};
-use crate::config::redsyn::{Encrypt, Receipts, RelayMode};
+use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig, RelayMode};
 use crate::domain::clock::SharedClock;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
@@ -36,6 +36,21 @@ pub struct BridgeCarrier {
 }
 
 impl BridgeCarrier {
+    /// For `redsyn.relay: off`: own addresses work, and what would leave is refused.
+    pub fn without_relay(config: &RedsynConfig, store: BridgeStore, clock: SharedClock) -> Self {
+        Self {
+            store,
+            names: Arc::new(Names::new(config)),
+            // Nobody's mailbox is looked into, so nobody waits for it.
+            presence: Arc::new(Presence::new([], Arc::clone(&clock))),
+            relay: RelayMode::Off,
+            encrypt: config.encrypt,
+            receipts: config.receipts,
+            clock,
+            wake: Arc::new(Notify::new()),
+        }
+    }
+
     async fn depart(&self, message: NewMessage) -> Result<Sent, ApiError> {
         let agent = message.from.agent().ok_or_else(|| ApiError::bad_request("from is no agent name"))?;
         let remote = self.remote(&agent, message.to.as_str())?;

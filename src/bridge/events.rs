@@ -2,6 +2,7 @@
 
 use tokio::sync::broadcast;
 
+use crate::proto::dsh::names::brief;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 
@@ -58,17 +59,29 @@ impl Events {
 fn log(event: &Event) {
     match event {
         Event::Accepted { id, kind, to, sealed } => {
-            tracing::info!(%id, %kind, to, sealed, "outbound_accepted")
+            tracing::info!(id = ?brief(id.as_str()), %kind, to, sealed, "outbound_accepted")
         }
-        Event::Postponed { id, kind, why } => tracing::warn!(%id, %kind, why, "outbound_postponed"),
-        Event::Failed { id, kind, code, why } => tracing::warn!(%id, %kind, code, why, "outbound_failed"),
-        Event::HeldOut { id, kind, why } => tracing::warn!(%id, %kind, why, "outbound_held"),
+        Event::Postponed { id, kind, why } => {
+            tracing::warn!(id = ?brief(id.as_str()), %kind, why = ?why, "outbound_postponed")
+        }
+        Event::Failed { id, kind, code, why } => {
+            tracing::warn!(id = ?brief(id.as_str()), %kind, code, why = ?why, "outbound_failed")
+        }
+        Event::HeldOut { id, kind, why } => {
+            tracing::warn!(id = ?brief(id.as_str()), %kind, why = ?why, "outbound_held")
+        }
         Event::Checked { id, kind, from, fingerprint, sealed } => {
-            tracing::info!(%id, %kind, %from, fingerprint, sealed, "inbound_checked");
+            tracing::info!(id = ?brief(id.as_str()), %kind, %from, fingerprint, sealed, "inbound_checked");
         }
-        Event::Delivered { id, kind, agent } => tracing::info!(%id, %kind, agent, "inbound_delivered"),
+        Event::Delivered { id, kind, agent } => {
+            tracing::info!(id = ?brief(id.as_str()), %kind, agent, "inbound_delivered")
+        }
         Event::Acked { ids } => tracing::debug!(count = ids.len(), "inbound_acked"),
-        Event::Refused { id, kind, why } => tracing::warn!(%id, %kind, why, "inbound_refused"),
-        Event::HeldIn { id, kind, why } => tracing::warn!(%id, %kind, why, "inbound_held"),
+        Event::Refused { id, kind, why } => {
+            tracing::warn!(id = ?brief(id.as_str()), %kind, why = ?why, "inbound_refused")
+        }
+        Event::HeldIn { id, kind, why } => {
+            tracing::warn!(id = ?brief(id.as_str()), %kind, why = ?why, "inbound_held")
+        }
     }
 }

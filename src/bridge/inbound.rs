@@ -21,7 +21,7 @@ use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
-use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId, WAIT_MAX_SECS};
@@ -82,7 +82,11 @@ impl Inbound {
                     failures = 0;
                     self.link.found();
                     let rest = items.is_empty() && wait_secs > 0;
-                    self.deal_with(&agent, &mapped, items, &stop).await;
+                    // What is cut short here is neither lost nor doubled: it stays leased, and comes again.
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = self.deal_with(&agent, &mapped, items) => {}
+                    }
                     if rest && self.clock.now().since(began) < HELD_AT_LEAST {
                         tokio::select! {
                             () = stop.cancelled() => return,
@@ -95,8 +99,13 @@ impl Inbound {
                     failures = failures.saturating_add(1);
                     if error.status() == Some(404) || error.status() == Some(401) {
                         // The relay may have been replaced by an empty one.
-                        if let Err(error) = self.link.introduce_since(introductions).await {
-                            self.link.lost(&error);
+                        tokio::select! {
+                            () = stop.cancelled() => return,
+                            introduced = self.link.introduce_since(introductions) => {
+                                if let Err(error) = introduced {
+                                    self.link.lost(&error);
+                                }
+                            }
                         }
                     } else {
                         self.link.lost(&error);
@@ -127,13 +136,7 @@ impl Inbound {
         }
     }
 
-    async fn deal_with(
-        &self,
-        agent: &AgentName,
-        mapped: &MappedAgent,
-        items: Vec<Value>,
-        stop: &CancellationToken,
-    ) {
+    async fn deal_with(&self, agent: &AgentName, mapped: &MappedAgent, items: Vec<Value>) {
         let mut done = Vec::with_capacity(items.len());
         let mut waiting = HashSet::new();
         for item in items {
@@ -141,10 +144,7 @@ impl Inbound {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = self.clock.sleep(STORE_PAUSE) => {}
-                    }
+                    self.clock.sleep(STORE_PAUSE).await;
                     break;
                 }
             }
@@ -174,7 +174,7 @@ impl Inbound {
             Ok(envelope) => envelope,
             Err(error) => {
                 let id = item.get("id").and_then(Value::as_str).unwrap_or("?");
-                tracing::warn!(id, %error, "inbound_not_an_envelope");
+                tracing::warn!(id = ?brief(id), %error, "inbound_not_an_envelope");
                 return Ok(None);
             }
         };
@@ -217,7 +217,7 @@ impl Inbound {
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
                 // What one sender's message lacks must not cost the others theirs.
-                tracing::warn!(%id, %kind, error = %why, "inbound_not_complete");
+                tracing::warn!(id = ?brief(id.as_str()), %kind, error = %why, "inbound_not_complete");
                 waiting.insert(conversation);
                 Ok(None)
             }
@@ -306,7 +306,7 @@ type Conversation = (AgentAddress, Option<String>);
 struct Left;
 
 fn left(id: &MessageId, error: &StoreError) -> Left {
-    tracing::error!(%id, %error, "inbound_not_kept");
+    tracing::error!(id = ?brief(id.as_str()), %error, "inbound_not_kept");
     Left
 }
 

@@ -13,6 +13,7 @@ use crate::proto::redsyn::address::AddressedAgent;
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{Kind, SIGNATURE_WINDOW_SECS, TTL_MAX_SECS};
+use crate::proto::redsyn::policy::{Asker, Refused};
 use crate::proto::redsyn::signed;
 use crate::redsyn_client::CallError;
 use crate::store::StoreError;
@@ -53,11 +54,10 @@ impl Inbound {
             Ok(signer) => signer,
             Err(verdict) => return verdict,
         };
-        if mapped.accept == Accept::Encrypted
-            && envelope.kind == Kind::Request
-            && !envelope.body.is_encrypted()
+        if envelope.kind == Kind::Request
+            && let Err(refused) = allowed(mapped, envelope, signer.is_some())
         {
-            return refuse("only encrypted requests are taken here");
+            return Verdict::Refuse { why: format!("{} {refused}", mapped.address) };
         }
         let mut opened = match self.open(envelope) {
             Ok(opened) => opened,
@@ -157,6 +157,19 @@ fn is_for(mapped: &MappedAgent, envelope: &DeliveredEnvelope) -> bool {
         // an answer is for whoever asked, which the store knows.
         Err(_) => envelope.kind == Kind::Event || (envelope.kind.is_answer() && envelope.to.is_empty()),
     }
+}
+
+/// The policy that was announced, checked again here. Who is in which team only the relay knows: there its word
+/// counts.
+fn allowed(mapped: &MappedAgent, envelope: &DeliveredEnvelope, signed: bool) -> Result<(), Refused> {
+    let from = &envelope.from.agent;
+    let asker = Asker {
+        address: from,
+        is_owner: from.person() == mapped.address.person(),
+        signed,
+        encrypted: envelope.body.is_encrypted(),
+    };
+    mapped.policy.check(&mapped.address, asker, |_| true)
 }
 
 /// What a relay says itself about a request nobody took: an unsigned error reply in the spec's words. It could as

@@ -20,7 +20,7 @@ use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
-use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
@@ -141,7 +141,7 @@ impl Outbound {
         let (id, kind) = (entry.id.clone(), entry.kind);
         if let Err(error) = self.settle(entry, outcome).await {
             // The entry stays in the outbox and goes again under its id.
-            tracing::error!(%id, %kind, %error, "outbound_not_settled");
+            tracing::error!(id = ?brief(id.as_str()), %kind, %error, "outbound_not_settled");
             self.clock.sleep(STORE_PAUSE).await;
         }
     }
@@ -200,7 +200,7 @@ impl Outbound {
             // The node itself is not welcome: that says nothing about the message.
             return Outcome::Later { why: error.to_string(), asked: error.retry_after() };
         }
-        tracing::info!(id = %entry.id, status = refusal.status(), "introduced_again");
+        tracing::info!(id = ?brief(entry.id.as_str()), status = refusal.status(), "introduced_again");
         self.once(entry).await.unwrap_or_else(|error| self.not_sent(error))
     }
 

@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// The configuration of the store to export
-    #[arg(long, value_name = "FILE", default_value = super::serve::DEFAULT_CONFIG)]
+    #[arg(long, value_name = "FILE", default_value = super::DEFAULT_CONFIG)]
     pub config: PathBuf,
     /// Print the counts as JSON
     #[arg(long)]

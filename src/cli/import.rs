@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
     /// The configuration of the store to import into
-    #[arg(long, value_name = "FILE", default_value = super::serve::DEFAULT_CONFIG)]
+    #[arg(long, value_name = "FILE", default_value = super::DEFAULT_CONFIG)]
     pub config: PathBuf,
     /// Print the counts as JSON
     #[arg(long)]

@@ -9,12 +9,17 @@ use clap::{Parser, Subcommand};
 
 use crate::runtime::error::RunError;
 
+pub mod config;
 pub mod demo;
 pub mod export;
 pub mod import;
+pub mod init;
 pub mod relay;
 pub mod serve;
 pub mod vectors;
+
+/// The configuration that is read when none is named.
+const DEFAULT_CONFIG: &str = "config.yaml";
 
 #[derive(Debug, Parser)]
 #[command(name = "redsyn-bridge", version, about)]
@@ -28,6 +33,10 @@ pub struct Cli {
 pub enum Command {
     /// Run the broker, the bridge and the embedded relay until Ctrl-C (the default)
     Serve(serve::Args),
+    /// Write a configuration with a fresh secret
+    Init(init::Args),
+    /// Look at a configuration without starting anything
+    Config(config::Args),
     /// See a sealed request cross two bridges and its answer return
     Demo(demo::Args),
     /// Run or administer a REDSYN relay for many nodes
@@ -44,6 +53,8 @@ pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         None => serve::run(&serve::Args::default()),
         Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Init(args)) => init::run(args),
+        Some(Command::Config(args)) => config::run(args),
         Some(Command::Demo(args)) => demo::run(args),
         Some(Command::Relay(args)) => relay::run(args),
         Some(Command::Import(args)) => import::run(args),

@@ -12,20 +12,19 @@ use crate::runtime::error::RunError;
 use crate::runtime::node::{Node, Overrides};
 use crate::runtime::{signals, telemetry};
 
-pub(super) const DEFAULT_CONFIG: &str = "config.yaml";
 /// What the log shows unless RUST_LOG says otherwise: what a person should act on.
 const LOG: &str = "redsyn_bridge=warn";
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration file
-    #[arg(long, default_value = DEFAULT_CONFIG)]
+    #[arg(long, default_value = super::DEFAULT_CONFIG)]
     pub config: PathBuf,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Self { config: PathBuf::from(DEFAULT_CONFIG) }
+        Self { config: PathBuf::from(super::DEFAULT_CONFIG) }
     }
 }
 

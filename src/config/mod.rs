@@ -103,6 +103,9 @@ impl Config {
             document.warn(&["broker", "host"], "listens beyond this machine: signatures authenticate but do not encrypt, so put TLS in front");
         }
         let redsyn = redsyn(&document)?;
+        if redsyn.is_some() && broker.storage == Storage::Memory {
+            document.warn(&["broker", "persist"], "is false: the outbox, seen mail and pinned keys are forgotten at each stop, so mail may be lost or come twice");
+        }
         Ok(Self { broker, security, agents, redsyn, warnings: document.into_warnings() })
     }
 }

@@ -44,12 +44,13 @@ pub enum RelayMode {
     Off,
 }
 
-/// Where the node's token comes from. `REDSYN_TOKEN` in the environment goes before both.
+/// Where the node's token at somebody else's relay comes from. `REDSYN_TOKEN` in the environment goes before all. The
+/// embedded relay makes its own.
 #[derive(Clone, Debug)]
 pub enum TokenSource {
     Value(Secret),
     File(PathBuf),
-    /// Nothing configured: the embedded relay makes a token in the data folder.
+    /// Nothing configured: `redsyn.token` in the data folder.
     Default,
 }
 
@@ -145,7 +146,12 @@ impl RedsynConfig {
             scope,
             agents,
         };
-        if matches!(config.relay, RelayMode::Embedded { .. }) && config.scope.is_none() {
+        let is_embedded = matches!(config.relay, RelayMode::Embedded { .. });
+        if is_embedded && !matches!(config.token, TokenSource::Default) {
+            let why = "the embedded relay makes its own; a token is for the URL of another relay";
+            return Err(KeyError::new("redsyn.token", why));
+        }
+        if is_embedded && config.scope.is_none() {
             return Err(KeyError::new(
                 "redsyn.scope",
                 "the embedded relay needs it: org/team/user, e.g. home/general/me",

@@ -113,6 +113,7 @@ const BAD: &[(&str, &str, &[&str])] = &[
     ("scope: a/b/c\nlisten: nowhere", "redsyn.listen", &["host:port", "127.0.0.1:19122"]),
     ("scope: a/b/c\nlisten: 127.0.0.1:70000", "redsyn.listen", &["host:port"]),
     ("relay: off\ninsecure: yes", "redsyn.insecure", &["true or false"]),
+    ("scope: a/b/c\ntoken: geheim", "redsyn.token", &["embedded relay makes its own"]),
     ("relay: off\ntoken: geheim\ntokenFile: x", "redsyn.token", &["tokenFile", "not both"]),
     ("relay: off\ntoken: ' '", "redsyn.token", &["blank"]),
     ("relay: off\ntoken: \"geheim\\n\"", "redsyn.token", &["header"]),

@@ -59,7 +59,7 @@ impl Service {
         let delivered = self.wait_for_something(take, deadline).await?;
         for message in &delivered {
             let (id, attempts) = (&message.message.id, message.attempts);
-            tracing::debug!(%id, node = %caller.node, attempts, "relay_message_taken");
+            tracing::debug!(id = ?id.as_str(), node = %caller.node, attempts, "relay_message_taken");
         }
         delivered.into_iter().map(DeliveredJson::new).collect()
     }

@@ -40,7 +40,7 @@ impl Service {
         let (store, now) = (Arc::clone(&self.store), self.now());
         let sent = self.settle(async move { store.send(draft, now).await }).await?;
         let (id, duplicate) = (&sent.receipt.id, sent.duplicate);
-        tracing::info!(%id, to = sent.receipt.to, node = %caller.node, duplicate, "relay_message_accepted");
+        tracing::info!(id = ?id.as_str(), to = sent.receipt.to, node = %caller.node, duplicate, "relay_message_accepted");
         Ok(sent)
     }
 

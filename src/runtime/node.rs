@@ -17,6 +17,7 @@ use super::local_store;
 use super::relay_host::RelayHost;
 use super::secrets;
 use super::takeover::{Taken, Takeover};
+use crate::bridge::carrier::BridgeCarrier;
 use crate::bridge::events::{Event, Events};
 use crate::bridge::link::Link;
 use crate::bridge::names::Names;
@@ -39,6 +40,9 @@ use crate::store::sqlite::v2::V2Store;
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 const NODE_KEYS: &str = "node.key";
 const TOKEN: &str = "redsyn.token";
+/// The folder of the embedded relay, and this node's token in it.
+const EMBEDDED_RELAY: &str = "relay";
+const EMBEDDED_TOKEN: &str = "node.token";
 /// The variable that goes before `redsyn.token` and `redsyn.tokenFile`.
 const TOKEN_VARIABLE: &str = "REDSYN_TOKEN";
 
@@ -118,7 +122,10 @@ impl Node {
         let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
         if let (Some(redsyn), Some(folder)) = (redsyn, &folder) {
             let at = Relayed { folder, clock: &clock, random: &random };
-            if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
+            if redsyn.relay == RelayMode::Off {
+                let store = BridgeStore::new(store.db().clone());
+                carrier = Arc::new(BridgeCarrier::without_relay(redsyn, store, Arc::clone(&clock)));
+            } else if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
                 let bridge_store = BridgeStore::new(store.db().clone());
                 let (running, to_bridge) = Bridge::new(
                     redsyn,
@@ -216,6 +223,9 @@ impl Node {
         let ended = tokio::select! {
             () = until.cancelled() => Ok(()),
             Some(ended) = self.tasks.join_next() => task_result(ended),
+            ended = relay_ended(&mut self.relay) => ended,
+            // Stopping tells why.
+            () = self.store.db().ended() => Ok(()),
         };
         ended.and(self.stop().await)
     }
@@ -243,6 +253,14 @@ impl Node {
             result = finish => result,
             () = clock.sleep(STOP_LIMIT) => Err(RunError::other("not everything stopped within 5 s")),
         }
+    }
+}
+
+/// Resolves when an embedded relay ends by itself; never without one.
+async fn relay_ended(relay: &mut Option<RelayHost>) -> Result<(), RunError> {
+    match relay {
+        Some(relay) => relay.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -293,7 +311,7 @@ impl Relayed<'_> {
             RelayMode::Remote(url) => (url.clone(), self.given_token(&redsyn.token)?),
             RelayMode::Embedded { listen } => {
                 let host = RelayHost::start(
-                    &self.folder.file("relay"),
+                    &self.folder.file(EMBEDDED_RELAY),
                     listen,
                     "redsyn.listen",
                     Arc::clone(self.clock),
@@ -325,12 +343,10 @@ impl Relayed<'_> {
         }
     }
 
-    /// The token of the data folder, if the relay still knows it, else a new one.
+    /// The token beside the relay's store, if the relay still knows it, else a new one. Not where the token of
+    /// another relay lies: that one was shown only once.
     async fn embedded_token(&self, redsyn: &RedsynConfig, host: &RelayHost) -> Result<Secret, RunError> {
-        let file = match &redsyn.token {
-            TokenSource::File(file) => file.clone(),
-            TokenSource::Value(_) | TokenSource::Default => self.folder.file(TOKEN),
-        };
+        let file = self.folder.file(EMBEDDED_RELAY).join(EMBEDDED_TOKEN);
         if let Some(token) = secrets::known_token(&file)?
             && host.knows(&token).await?
         {

@@ -34,7 +34,8 @@ pub struct RelayStore {
 pub struct RelayHost {
     address: SocketAddr,
     store: RelayStore,
-    serving: JoinHandle<std::io::Result<()>>,
+    /// `None` once its end has been told.
+    serving: Option<JoinHandle<std::io::Result<()>>>,
     stop: CancellationToken,
 }
 
@@ -68,7 +69,7 @@ impl RelayStore {
         let stop = CancellationToken::new();
         let serving =
             tokio::spawn(relay::serve(listener, Arc::clone(&self.service), stop.clone().cancelled_owned()));
-        Ok(RelayHost { address, store: self, serving, stop })
+        Ok(RelayHost { address, store: self, serving: Some(serving), stop })
     }
 
     /// Finishes what is under way and closes the store.
@@ -143,7 +144,10 @@ impl RelayHost {
     /// # Errors
     /// Why it ended.
     pub async fn ended(&mut self) -> Result<(), RunError> {
-        serving_result((&mut self.serving).await)
+        let Some(serving) = &mut self.serving else { return std::future::pending().await };
+        let result = serving_result(serving.await);
+        self.serving = None;
+        result.and(Err(RunError::other("the relay ended by itself")))
     }
 
     /// Answers held calls empty, finishes what is under way, closes the store.
@@ -152,7 +156,10 @@ impl RelayHost {
     /// When a part failed.
     pub async fn stop(self) -> Result<(), RunError> {
         self.stop.cancel();
-        let served = if self.serving.is_finished() { Ok(()) } else { serving_result(self.serving.await) };
+        let served = match self.serving {
+            Some(serving) => serving_result(serving.await),
+            None => Ok(()),
+        };
         served.and(self.store.close().await)
     }
 }

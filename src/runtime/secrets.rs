@@ -49,6 +49,14 @@ pub fn keep_token(file: &Path, token: &Secret) -> Result<(), RunError> {
     write(file, &format!("{}\n", token.expose()), true)
 }
 
+/// Writes a file of secrets that did not exist before.
+///
+/// # Errors
+/// When it exists by now, or cannot be written.
+pub fn write_new(file: &Path, text: &str) -> Result<(), RunError> {
+    write(file, text, false)
+}
+
 /// This node's own keys.
 ///
 /// # Errors

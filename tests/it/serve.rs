@@ -49,7 +49,7 @@ fn secrets_are_made_once_for_their_owner_alone() {
     write(folder.path(), "config.yaml", &config(free_port(), free_port()));
     let (process, _) = start(folder.path());
     assert_eq!(process.terminate(), Some(0));
-    let files = ["broker.secret", "node.key", "redsyn.token"];
+    let files = ["broker.secret", "node.key", "relay/node.token"];
     let read = || files.map(|name| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap());
     let first = read();
     for name in files {
@@ -124,4 +124,47 @@ fn without_the_section_it_is_a_plain_local_broker() {
     let (_process, screen) = start(folder.path());
     assert!(screen.join("\n").contains("a plain local broker"), "{screen:#?}");
     assert!(!folder.path().join("data/node.key").exists());
+}
+
+#[test]
+fn init_writes_a_configuration_that_serves_and_never_overwrites_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), &["init"]);
+    assert!(made.status.success());
+    let text = std::fs::read_to_string(folder.path().join("config.yaml")).unwrap();
+    assert!(
+        !String::from_utf8(made.stdout).unwrap().contains(text.split('"').nth(1).unwrap()),
+        "the secret is shown"
+    );
+    let (code, sentence) = refused(folder.path(), &["init"]);
+    assert_eq!(code, Some(1));
+    assert!(sentence.contains("config.yaml exists"), "{sentence}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("config.yaml")).unwrap(), text);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(folder.path().join("config.yaml")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let text = text.replace("19121", &free_port().to_string()).replace("19122", &free_port().to_string());
+    write(folder.path(), "config.yaml", &text);
+    start(folder.path());
+}
+
+#[test]
+fn config_check_tells_what_is_understood_and_what_is_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", "broker:\n  secret: hunter2\n  leaseSecond: 5\n");
+    let checked = run(folder.path(), &["config", "check"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert_eq!(checked.status.code(), Some(0));
+    assert!(
+        text.contains("listens on") && text.contains("warning: ") && text.contains("leaseSeconds"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"));
+    write(folder.path(), "config.yaml", "broker:\n  secret: s\n  port: no\n");
+    let (code, sentence) = refused(folder.path(), &["config", "check"]);
+    assert_eq!(code, Some(2));
+    assert!(sentence.contains("config.yaml:3: broker.port"), "{sentence}");
 }

@@ -21,8 +21,9 @@ use crate::store::StoreError;
 
 /// How long a client may take over the head of a request, and how long a connection may idle.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long requests under way may take once the broker stops.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long requests under way may take once the broker stops: the relay and the databases must fit into five
+/// seconds, too.
+const GRACE: Duration = Duration::from_millis(1500);
 /// The pause after the system refuses a connection, such as when it has no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::auth::{Credentials, Request};
+use super::lookup::RECENT;
 use super::*;
 use crate::broker::Service;
 use crate::broker::carrier::NoCarrier;
@@ -13,6 +14,8 @@ use crate::broker::sweep;
 use crate::crypto::hmac;
 use crate::domain::clock::{Clock, ManualClock};
 use crate::domain::random::SystemRandom;
+use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v1;
 use crate::proto::dsh::v2::signing::Signed;
 use crate::store::sqlite::local::LocalStore;
 

@@ -25,7 +25,7 @@ use crate::relay::Service;
 /// between two polls, short enough that silent connections do not pile up.
 const HEAD_TIME: Duration = Duration::from_secs(75);
 /// How long what is under way may take once the relay stops.
-const GRACE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_millis(1500);
 /// How long to wait when no connection can be accepted, for instance without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

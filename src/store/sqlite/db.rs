@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::schema::{self, Steps};
 use crate::store::StoreError;
@@ -26,6 +27,8 @@ const BATCH: usize = 512;
 pub struct Db {
     orders: mpsc::Sender<Order>,
     owner: Arc<Owner>,
+    /// Cancelled when the thread has ended, however it did.
+    ended: CancellationToken,
 }
 
 enum Order {
@@ -147,14 +150,20 @@ impl Db {
 
     fn start(conn: Connection, path: PathBuf, journal: Option<Box<dyn Journal>>) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
+        let ended = CancellationToken::new();
+        let guard = ended.clone().drop_guard();
         let name = path
             .file_stem()
             .map_or_else(|| "store".into(), |stem| format!("store-{}", stem.to_string_lossy()));
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || own(&conn, queue, journal))
+            .spawn(move || {
+                let _told = guard;
+                own(&conn, queue, journal);
+            })
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
-        Ok(Self { orders, owner: Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) }) })
+        let owner = Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) });
+        Ok(Self { orders, owner, ended })
     }
 
     /// Runs `work` in a transaction called `name` and answers after its commit. Dropping the returned future
@@ -171,6 +180,12 @@ impl Db {
         let job = Box::new(Call { name, work: Some(work), done: None, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    /// Resolves when the owning thread has ended: by [`Db::close`], or by a defect after which nothing is kept any
+    /// more.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Finishes the queued work, closes the database and waits for the thread. Other handles then get `Stopped`.
@@ -259,19 +274,21 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, journal: Option<&mut
     if batch.is_empty() {
         return;
     }
-    let began = conn.execute_batch("BEGIN").map_err(StoreError::from);
+    let mut whole = conn.execute_batch("BEGIN").map_err(StoreError::from);
     let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
     for job in batch.iter_mut() {
-        let result = match &began {
-            Ok(()) => in_savepoint(conn, job.as_mut()),
-            Err(error) => Err(error.clone()),
-        };
+        let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
             tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+            // A full disk makes SQLite roll back everything by itself: what ran before is gone, and what ran now
+            // would be a transaction of its own.
+            if whole.is_ok() && conn.is_autocommit() {
+                whole = Err(error.clone());
+            }
         }
         results.push(result);
     }
-    let committed = began.and_then(|()| keep_and_commit(conn, journal));
+    let committed = whole.and_then(|()| keep_and_commit(conn, journal));
     if let Err(error) = &committed {
         tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
         if !conn.is_autocommit()
@@ -298,14 +315,16 @@ fn keep_and_commit(
     Ok(committed?)
 }
 
+/// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = job.run(conn);
-    if result.is_err() {
-        conn.prepare_cached("ROLLBACK TO job")?.execute([])?;
-    }
-    conn.prepare_cached("RELEASE job")?.execute([])?;
-    result
+    let undone = match result {
+        Ok(()) => Ok(0),
+        Err(_) => conn.prepare_cached("ROLLBACK TO job").and_then(|mut undo| undo.execute([])),
+    };
+    let released = undone.and_then(|_| conn.prepare_cached("RELEASE job")?.execute([]));
+    result.and(released.map(drop).map_err(StoreError::from))
 }
 
 #[cfg(test)]
@@ -381,6 +400,44 @@ mod tests {
         let (one, twice, two) = tokio::join!(insert(&db, 1), insert(&db, 1), insert(&db, 2));
         assert!(one.is_ok() && twice.is_err() && two.is_ok());
         assert_eq!(count(&db).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_fails_the_whole_batch_and_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let db =
+            Db::open(&dir.path().join("a.db"), &["CREATE TABLE t (x INTEGER PRIMARY KEY, b BLOB)"]).unwrap();
+        db.call("limit", |conn| Ok(conn.execute_batch("PRAGMA max_page_count = 8")?)).await.unwrap();
+        let small = |x: i64| {
+            db.call("small", move |conn| {
+                Ok(conn.execute("INSERT INTO t VALUES (?1, x'00')", [x]).map(drop)?)
+            })
+        };
+        let large = db.call("large", |conn| {
+            Ok(conn.execute("INSERT INTO t VALUES (2, zeroblob(100000))", []).map(drop)?)
+        });
+        // All three wait while the thread is busy, and so share a batch.
+        let busy = db.call("busy", |_| {
+            let (wait, never) = std::sync::mpsc::channel::<()>();
+            let _ = never.recv_timeout(std::time::Duration::from_millis(50));
+            drop(wait);
+            Ok(())
+        });
+        let (_, one, two, three) = tokio::join!(busy, small(1), large, small(3));
+        assert!(matches!(two, Err(StoreError::Full)), "{two:?}");
+        let kept = i64::from(one.is_ok()) + i64::from(three.is_ok());
+        assert_eq!(count(&db).await, kept, "what was answered is there, and nothing else");
+        small(4).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_thread_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
+        let panicked: Result<(), StoreError> = db.call("panic", |_| panic!("a defect")).await;
+        assert!(matches!(panicked, Err(StoreError::Stopped)));
+        db.ended().await;
+        assert!(db.close().await.unwrap_err().to_string().contains("a defect"));
     }
 
     #[tokio::test]

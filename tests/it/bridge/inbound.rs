@@ -205,7 +205,9 @@ async fn a_signature_from_another_time_is_refused() {
 
 #[tokio::test]
 async fn times_are_measured_by_the_relays_clock() {
-    let mut world = World::scripted("agents: {close: {hold: true}}", |relay| relay.skew(6 * 3600)).await;
+    let mut world =
+        World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| relay.skew(6 * 3600))
+            .await;
     world.up().await;
     let later = NOW.secs() + 6 * 3600;
     let envelope = Remote::new().signed("q1", |envelope| {
@@ -311,7 +313,7 @@ async fn an_item_that_is_no_readable_json_does_not_stop_the_others() {
         Value::Object(unsigned("q1")).to_string(),
     ];
     let text = format!(r#"{{"items": [{}]}}"#, items.join(","));
-    let mut world = World::scripted("agents: {close: {hold: true}}", |relay| {
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| {
         relay.script(TAKE, Say::Text(200, text));
     })
     .await;
@@ -335,7 +337,7 @@ async fn an_id_that_is_ours_does_not_cost_the_message() {
 
 #[tokio::test]
 async fn a_take_that_fails_is_tried_again() {
-    let mut world = World::scripted("agents: {close: {hold: true}}", |relay| {
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| {
         relay.script(TAKE, Say::HangUp);
         relay.script(TAKE, Say::Text(200, "{".into()));
         relay.script(TAKE, Say::error(404, "there is no agent close"));
@@ -360,7 +362,7 @@ async fn a_take_that_fails_is_tried_again() {
 #[tokio::test]
 async fn a_relay_that_does_not_hold_calls_is_not_asked_without_pause() {
     let empty = json!({"items": []});
-    let world = World::scripted("agents: {close: {hold: true}}", |relay| {
+    let world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay| {
         (0..50).for_each(|_| relay.script(TAKE, Say::Json(200, empty.clone())));
     })
     .await;

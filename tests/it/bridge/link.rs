@@ -42,7 +42,7 @@ async fn a_node_registers_its_keys_and_announces_its_agents() {
 
 #[tokio::test]
 async fn a_relay_that_is_away_at_first_is_tried_until_it_answers() {
-    let world = World::scripted("agents: {close: {hold: true}}", |relay: &Relay| {
+    let world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
         relay.script("PUT /nodes/key", Say::HangUp);
         relay.script("PUT /nodes/key", Say::error(502, "away"));
     })
@@ -59,7 +59,7 @@ async fn a_relay_that_is_away_at_first_is_tried_until_it_answers() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_said_so_and_costs_no_message() {
-    let mut world = World::scripted("agents: {close: {hold: true}}", |relay: &Relay| {
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
         relay.script("PUT /nodes/key", Say::error(401, "no such token"));
     })
     .await;
@@ -153,11 +153,12 @@ async fn a_token_that_dies_before_the_key_is_asked_for_costs_no_message() {
 
 #[tokio::test]
 async fn one_agent_that_is_refused_does_not_keep_the_others_out() {
-    let mut world = World::scripted("agents: {aaa: {}, close: {hold: true}}", |relay: &Relay| {
-        let quota = json!({"error": "the plan has 1 agent", "status": 403, "quota": true});
-        relay.script("PUT /agents/acme/finance/ana/aaa", Say::Json(403, quota));
-    })
-    .await;
+    let mut world =
+        World::scripted("agents: {aaa: {}, close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
+            let quota = json!({"error": "the plan has 1 agent", "status": 403, "quota": true});
+            relay.script("PUT /agents/acme/finance/ana/aaa", Say::Json(403, quota));
+        })
+        .await;
     world.up().await;
     world.send(request("m1")).await;
     world.accepted("m1").await;
@@ -165,7 +166,7 @@ async fn one_agent_that_is_refused_does_not_keep_the_others_out() {
 
 #[tokio::test]
 async fn a_link_without_a_call_in_the_last_minute_is_not_called_connected() {
-    let world = World::with("agents: {close: {}}").await;
+    let world = World::with("agents: {close: {allow: [org:globex]}}").await;
     world.up().await;
     assert!(world.link.is_connected());
     world.clock.advance(MINUTE);
@@ -175,8 +176,10 @@ async fn a_link_without_a_call_in_the_last_minute_is_not_called_connected() {
 
 #[tokio::test]
 async fn the_relays_time_is_taken_from_its_date() {
-    let mut world =
-        World::scripted("agents: {close: {hold: true}}", |relay: &Relay| relay.skew(5 * 3600)).await;
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", |relay: &Relay| {
+        relay.skew(5 * 3600)
+    })
+    .await;
     world.send(request("m1")).await;
     world.accepted("m1").await;
     let relay_now = NOW.plus(Duration::from_secs(5 * 3600));

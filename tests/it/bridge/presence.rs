@@ -17,7 +17,7 @@ async fn touch(world: &World) {
 
 #[tokio::test]
 async fn the_first_call_of_an_agent_finds_its_mail() {
-    let world = World::with("agents: {close: {}}").await;
+    let world = World::with("agents: {close: {allow: [org:globex]}}").await;
     world.up().await;
     world.relay.deliver(CLOSE, [Value::Object(unsigned("q1")), Value::Object(unsigned("q2"))]);
     settle().await;
@@ -29,7 +29,7 @@ async fn the_first_call_of_an_agent_finds_its_mail() {
 
 #[tokio::test]
 async fn a_living_agent_holds_a_call_and_does_not_wait_again() {
-    let mut world = World::with("agents: {close: {}}").await;
+    let mut world = World::with("agents: {close: {allow: [org:globex]}}").await;
     world.up().await;
     touch(&world).await;
     let takes = world.relay.called(TAKE, 2).await;
@@ -41,7 +41,7 @@ async fn a_living_agent_holds_a_call_and_does_not_wait_again() {
 
 #[tokio::test]
 async fn an_agent_that_falls_silent_and_comes_back_finds_its_mail() {
-    let mut world = World::with("agents: {close: {}}").await;
+    let mut world = World::with("agents: {close: {allow: [org:globex]}}").await;
     world.up().await;
     touch(&world).await;
     world.relay.called(TAKE, 2).await;
@@ -60,7 +60,7 @@ async fn an_agent_that_falls_silent_and_comes_back_finds_its_mail() {
 
 #[tokio::test]
 async fn a_call_waits_no_longer_than_a_second_for_a_relay_that_is_away() {
-    let world = World::scripted("agents: {close: {}}", |relay| {
+    let world = World::scripted("agents: {close: {allow: [org:globex]}}", |relay| {
         relay.script("PUT /nodes/key", Say::error(503, "away"));
     })
     .await;
@@ -74,7 +74,7 @@ async fn a_call_waits_no_longer_than_a_second_for_a_relay_that_is_away() {
 
 #[tokio::test]
 async fn a_call_that_comes_while_the_pump_rests_from_a_failure_finds_its_mail() {
-    let world = World::with("agents: {close: {}}").await;
+    let world = World::with("agents: {close: {allow: [org:globex]}}").await;
     world.up().await;
     world.relay.script(TAKE, Say::error(503, "away"));
     touch(&world).await;

@@ -98,7 +98,7 @@ async fn what_was_sealed_once_never_goes_in_the_open_again() {
 
 #[tokio::test]
 async fn require_fails_what_cannot_be_sealed() {
-    let mut world = World::with("encrypt: require\nagents: {close: {hold: true}}").await;
+    let mut world = World::with("encrypt: require\nagents: {close: {hold: true, allow: [org:globex]}}").await;
     world.send(request("m1")).await;
     assert_eq!(world.failed("m1").await, "no_key");
     assert_eq!(body_of(&world.inbox().await[0])["code"], "no_key");
@@ -107,7 +107,7 @@ async fn require_fails_what_cannot_be_sealed() {
 
 #[tokio::test]
 async fn never_asks_for_no_key() {
-    let mut world = World::with("encrypt: never\nagents: {close: {hold: true}}").await;
+    let mut world = World::with("encrypt: never\nagents: {close: {hold: true, allow: [org:globex]}}").await;
     world.relay.set_key(BOB, &Remote::new().keys);
     world.send(request("m1")).await;
     assert!(!world.accepted("m1").await);
@@ -117,7 +117,7 @@ async fn never_asks_for_no_key() {
 #[tokio::test]
 async fn a_refusal_of_ours_waits_for_nobodys_key() {
     let script = |relay: &Relay| relay.set_key(BOB, &Remote::new().keys);
-    let mut world = World::scripted("agents: {close: {hold: true}}", script).await;
+    let mut world = World::scripted("agents: {close: {hold: true, allow: [org:globex]}}", script).await;
     // Pinned by our message, then somebody signs with another key, badly.
     world.send(request("m1")).await;
     world.accepted("m1").await;

@@ -51,9 +51,18 @@ async fn unsigned_mail_of_a_stranger_is_delivered_as_what_it_is() {
     assert_eq!((&metadata["encrypted"], &metadata["fingerprint"]), (&json!(false), &Value::Null));
 }
 
+/// A relay that lets anybody through.
+#[tokio::test]
+async fn whom_the_policy_leaves_out_is_refused_here_too() {
+    let mut world = World::with("agents: {close: {hold: true, allow: [eva, org:initech]}}").await;
+    world.relay.deliver(CLOSE, [Remote::new().signed("q1", |_| ())]);
+    let refused = world.refused("q1").await;
+    assert_eq!(refused, "acme/finance/ana/close takes requests only from eva, organization initech");
+}
+
 #[tokio::test]
 async fn an_agent_that_takes_signed_requests_refuses_others() {
-    let mut world = World::with("agents: {close: {hold: true, accept: signed}}").await;
+    let mut world = World::with("agents: {close: {hold: true, allow: [org:globex], accept: signed}}").await;
     world.relay.deliver(CLOSE, [Value::Object(unsigned("q1")), Remote::new().signed("q2", |_| ())]);
     assert_eq!(world.refused("q1").await, "only signed requests are taken here");
     world.delivered("q2").await;
@@ -63,10 +72,11 @@ async fn an_agent_that_takes_signed_requests_refuses_others() {
 
 #[tokio::test]
 async fn an_agent_that_takes_encrypted_requests_refuses_others() {
-    let mut world = World::with("agents: {close: {hold: true, accept: encrypted}}").await;
+    let mut world =
+        World::with("agents: {close: {hold: true, allow: [org:globex], accept: encrypted}}").await;
     let bob = Remote::new();
     world.relay.deliver(CLOSE, [bob.signed("q1", |_| ()), bob.sealed("q2", &world.keys)]);
-    assert_eq!(world.refused("q1").await, "only encrypted requests are taken here");
+    assert_eq!(world.refused("q1").await, "acme/finance/ana/close takes only encrypted requests");
     world.delivered("q2").await;
     // What is refused pins nobody; the one that was delivered did.
     assert_eq!(world.inbox_ids().await, ["q2"]);

@@ -83,7 +83,7 @@ pub struct World {
 impl World {
     /// A node with the agent `close` and the contact `bob`, that takes mail always.
     pub async fn new() -> Self {
-        Self::with("agents: {close: {hold: true}}").await
+        Self::with("agents: {close: {hold: true, allow: [org:globex]}}").await
     }
 
     /// A node with these lines in its configuration.

@@ -44,7 +44,7 @@ CREATE TABLE bridged (
   PRIMARY KEY (agent, id, direction)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bridged_local ON bridged (agent, local_id);
-CREATE INDEX bridged_thread ON bridged (agent, thread, remote, session);
+CREATE INDEX bridged_thread ON bridged (agent, thread, remote, session IS NULL, keep_until DESC);
 CREATE INDEX bridged_keep ON bridged (keep_until);
 
 -- The zips of inbound messages, in the clear.

@@ -31,7 +31,7 @@ pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, 
 pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
      remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
-     WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session DESC LIMIT 1";
+     WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session IS NULL ASC, keep_until DESC LIMIT 1";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
      WHERE agent = ?1 AND id = ?2 AND direction = 'out'";
 pub(crate) const BRIDGED_CLOSE: &str =

@@ -204,3 +204,17 @@ async fn an_agent_answers_a_request_that_bears_an_id_of_its_own() {
     let entry = node.entry("r1").await;
     assert_eq!((entry.kind, entry.reply_to), (Kind::Reply, Some(id("same"))));
 }
+
+#[tokio::test]
+async fn a_thread_goes_on_in_its_newest_session() {
+    let node = Node::new();
+    for (at, (text, session)) in [("q1", "s9"), ("q2", "s10")].into_iter().enumerate() {
+        let mut arrival = arrival(text, Kind::Request);
+        arrival.session = Some(session.parse().unwrap());
+        arrival.now = after(at as u64);
+        node.store.arrive(arrival).await.unwrap();
+    }
+    let node = node.reopened().await;
+    node.depart(Departure { root_id: Some("t1".into()), ..request("m1") }).await;
+    assert_eq!(node.entry("m1").await.from.to_string(), "acme/finance/ana/close#s10");
+}

@@ -42,7 +42,7 @@ impl AppendFile {
     /// file takes nothing more, for whatever came after would make the rest count.
     pub(in crate::store) fn settle(&mut self) -> Result<(), StoreError> {
         if self.file.is_none() {
-            self.file = Some(disk::open(&self.path)?);
+            self.reopen()?;
         }
         if self.has_rest {
             self.cut(self.len)?;
@@ -93,7 +93,7 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Puts another content in its place, whole or not at all.
+    /// Puts another content in its place, whole or not at all. Nothing may stand behind the end: settle before.
     pub(in crate::store) fn replace(
         &mut self,
         write: impl FnOnce(&mut std::io::BufWriter<File>) -> Result<(), StoreError>,
@@ -101,13 +101,16 @@ impl AppendFile {
         // Windows does not move a file over one that is open.
         self.file = None;
         let replaced = disk::write_whole(&self.path, true, write);
-        let file = disk::open(&self.path)?;
-        if replaced.is_ok() {
-            let len = file.metadata().map_err(|error| StoreError::io("read", &self.path, &error))?.len();
-            (self.len, self.before, self.has_rest) = (len, len, false);
-        }
-        self.file = Some(file);
+        self.reopen()?;
         replaced
+    }
+
+    /// Takes the file as it is: the old one or the new one, both whole.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        let file = disk::open(&self.path)?;
+        let len = file.metadata().map_err(|error| StoreError::io("read", &self.path, &error))?.len();
+        (self.file, self.len, self.before, self.has_rest) = (Some(file), len, len, false);
+        Ok(())
     }
 }
 

@@ -59,9 +59,11 @@ impl LocalStore {
     /// # Errors
     /// When a file cannot be opened, is damaged, or not writable.
     pub fn open_jsonl(data_dir: &Path) -> Result<(Self, Loaded), StoreError> {
+        let database = data_dir.join(FILE);
+        moved::before_files(data_dir, &database, STEPS)?;
         let conn = Db::connect_in_memory()?;
         let (mut journal, loaded) = Journal::open(&conn, data_dir, STEPS)?;
-        moved::from_database(&conn, &mut journal, &data_dir.join(FILE), STEPS)?;
+        moved::from_database(&conn, &mut journal, &database, STEPS)?;
         let db = Db::journaled(conn, journal, data_dir.join(ROWS))?;
         Ok((Self { db, storage: "jsonl" }, loaded))
     }

@@ -158,14 +158,14 @@ impl Journal {
 
 impl db::Journal for Journal {
     fn keep(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        // While a rest of an earlier batch stands in one file, the other must not go on either.
-        self.mail.settle()?;
-        self.rows.settle()?;
         self.last = Last::default();
         let changes = self.changes(conn)?;
         if changes.mail.is_empty() && changes.rows.is_empty() {
             return Ok(());
         }
+        // While a rest of an earlier batch stands in one file, the other must not go on either.
+        self.mail.settle()?;
+        self.rows.settle()?;
         let batch = self.batch + 1;
         let with_rows = !changes.rows.is_empty();
         let mark = |left: usize, rows: bool| {

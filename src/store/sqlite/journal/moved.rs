@@ -6,8 +6,9 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::load::as_written;
-use super::{Files, Journal, table};
+use super::{Files, Journal, keep, table};
 use crate::store::jsonl::rows::Change;
+use crate::store::node::V1_LINES;
 use crate::store::sqlite::db::Db;
 use crate::store::sqlite::schema::Steps;
 use crate::store::{StoreError, disk};
@@ -29,6 +30,23 @@ pub(in crate::store::sqlite) fn from_files(
     // The mail goes first: rows alone can move once more, mail alone would pass for a Node broker's.
     set_aside(&files.mail)?;
     set_aside(&files.rows)
+}
+
+/// A Node broker's `messages.jsonl` that the database has taken over is no part of what lives: it would come to life
+/// again if the JSONL store found it.
+pub(in crate::store::sqlite) fn before_files(
+    folder: &Path,
+    database: &Path,
+    steps: Steps,
+) -> Result<(), StoreError> {
+    let files = Files::of(folder);
+    if files.rows.exists() || !files.mail.exists() || !database.exists() {
+        return Ok(());
+    }
+    match keep::takeover(&Db::connect(database, steps)?, V1_LINES)? {
+        Some(_) => set_aside(&files.mail),
+        None => Ok(()),
+    }
 }
 
 /// From the database file, if there is one, into the files of `journal`.

@@ -100,7 +100,10 @@ pub(in crate::store::sqlite) fn after(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn takeover(conn: &Connection, source: &str) -> Result<Option<Fingerprint>, StoreError> {
+pub(in crate::store::sqlite) fn takeover(
+    conn: &Connection,
+    source: &str,
+) -> Result<Option<Fingerprint>, StoreError> {
     Ok(conn.prepare_cached(sql::TAKEOVER)?.query_row([source], rows::fingerprint).optional()?)
 }
 

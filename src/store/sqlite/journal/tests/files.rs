@@ -263,3 +263,18 @@ async fn another_storage_in_the_configuration_takes_everything_along() {
     let (store, _) = open(folder.path());
     assert_eq!(dump(&store).await, before);
 }
+
+#[tokio::test]
+async fn lines_that_a_database_has_taken_over_do_not_come_to_life_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = json!({"seq": 1, "message": {"id": "finished", "from": "alpha", "to": "beta"}});
+    std::fs::write(folder.path().join(MAIL), format!("{line}\n")).unwrap();
+    let store = LocalStore::open(folder.path()).unwrap();
+    let print = crate::store::local::Fingerprint { size: 1, changed: NOW };
+    store.taken_over(MAIL, print, NOW).await.unwrap();
+    store.close().await.unwrap();
+    let (store, loaded) = open(folder.path());
+    assert!(!loaded.is_foreign);
+    assert_eq!(ids(&store).await, Vec::<String>::new());
+    assert!(folder.path().join("messages.jsonl.old").exists());
+}

@@ -45,6 +45,10 @@ impl RateLimit {
         let limit = if address.is_loopback() { self.limits.loopback } else { self.limits.remote };
         let source = self.place(source(address), now);
         let seen = self.seen.entry(source).or_default();
+        // A clock that was set back leaves moments of the future behind: they count no longer.
+        while seen.back().is_some_and(|last| *last > now) {
+            seen.pop_back();
+        }
         while seen.front().is_some_and(|first| now.since(*first) >= WINDOW) {
             seen.pop_front();
         }
@@ -97,6 +101,15 @@ mod tests {
         assert_eq!(count(&mut rate, "2001:db8::2", at(1)), 0);
         assert_eq!(count(&mut rate, "127.0.0.1", at(59)), 0);
         assert_eq!(count(&mut rate, "127.0.0.1", at(60)), 3);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_locks_nobody_out() {
+        let mut rate = RateLimit::new(Limits { loopback: 1, remote: 1 });
+        let address = IpAddr::from([192, 0, 2, 1]);
+        assert!(rate.admits(address, Timestamp::from_secs(10_000)));
+        assert!(rate.admits(address, Timestamp::from_secs(100)));
+        assert!(!rate.admits(address, Timestamp::from_secs(101)));
     }
 
     #[test]

@@ -17,19 +17,25 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Makes the folder when it is missing, checks that it can be written, and locks it.
+    /// Makes the folder when it is missing, checks that it can be written, and locks it. `setting` is the key that
+    /// names it.
     ///
     /// # Errors
     /// When it cannot be made or written, or another process owns it.
-    pub fn open(path: &Path) -> Result<Self, RunError> {
+    pub fn open(path: &Path, setting: &str) -> Result<Self, RunError> {
         let cannot = |what: &str, error: &std::io::Error| {
             RunError::other(format!(
-                "cannot {what} the data folder {}: {error}; make it writable or set broker.dataDir to another one",
+                "cannot {what} the data folder {}: {error}; make it writable or set {setting} to another one",
                 path.display()
             ))
         };
-        std::fs::create_dir_all(path).map_err(|error| cannot("create", &error))?;
-        private(path).map_err(|error| cannot("protect", &error))?;
+        if path.is_dir() {
+            warn_if_open_to_others(path);
+        } else {
+            std::fs::create_dir_all(path)
+                .and_then(|()| make_private(path))
+                .map_err(|error| cannot("create", &error))?;
+        }
         let file = path.join(LOCK);
         let mut lock = OpenOptions::new()
             .read(true)
@@ -40,7 +46,7 @@ impl DataFolder {
             .map_err(|error| cannot("write to", &error))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(path, &file)),
+            Err(TryLockError::WouldBlock) => return Err(in_use(path, &file, setting)),
             Err(TryLockError::Error(error)) => return Err(cannot("lock", &error)),
         }
         lock.set_len(0)
@@ -59,7 +65,7 @@ impl DataFolder {
     }
 }
 
-fn in_use(path: &Path, lock: &Path) -> RunError {
+fn in_use(path: &Path, lock: &Path, setting: &str) -> RunError {
     let mut holder = String::new();
     // Some systems do not let others read a locked file; then the folder alone must do.
     let read = File::open(lock).and_then(|mut file| file.read_to_string(&mut holder));
@@ -68,27 +74,35 @@ fn in_use(path: &Path, lock: &Path) -> RunError {
         _ => "another process".to_owned(),
     };
     RunError::other(format!(
-        "the data folder {} belongs to {process}, which is running; stop it or set broker.dataDir to another folder",
+        "the data folder {} belongs to {process}, which is running; stop it or set {setting} to another folder",
         path.display()
     ))
 }
 
 #[cfg(unix)]
-fn private(path: &Path) -> std::io::Result<()> {
+fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(path)?.permissions().mode();
-    // Only what others could do is taken away; an owner's own choice stays.
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o7700))
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
 }
 
 /// On Windows a folder in the user's profile is private by its inherited access list.
 #[cfg(not(unix))]
-fn private(_path: &Path) -> std::io::Result<()> {
+fn make_private(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
+
+/// A folder that was there is somebody's choice; its files are private all the same.
+#[cfg(unix)]
+fn warn_if_open_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(metadata) = std::fs::metadata(path) else { return };
+    if metadata.permissions().mode() & 0o077 != 0 {
+        tracing::info!(folder = ?path, "data_folder_open_to_others");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_open_to_others(_path: &Path) {}
 
 #[cfg(test)]
 mod tests {
@@ -98,11 +112,11 @@ mod tests {
     fn the_second_owner_is_told_who_holds_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/data");
-        let first = DataFolder::open(&path).unwrap();
-        let refused = DataFolder::open(&path).unwrap_err().to_string();
+        let first = DataFolder::open(&path, "broker.dataDir").unwrap();
+        let refused = DataFolder::open(&path, "broker.dataDir").unwrap_err().to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(first);
-        DataFolder::open(&path).unwrap();
+        DataFolder::open(&path, "broker.dataDir").unwrap();
     }
 
     #[cfg(unix)]
@@ -111,9 +125,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
-        std::fs::create_dir(&path).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let _folder = DataFolder::open(&path).unwrap();
+        let _folder = DataFolder::open(&path, "broker.dataDir").unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
@@ -122,7 +134,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
         std::fs::write(&path, "").unwrap();
-        let error = DataFolder::open(&path).unwrap_err().to_string();
+        let error = DataFolder::open(&path, "broker.dataDir").unwrap_err().to_string();
         assert!(error.contains("data folder") && error.contains("broker.dataDir"), "{error}");
     }
 }

@@ -95,7 +95,8 @@ impl Node {
         let redsyn = config.redsyn.as_ref();
         // A broker that keeps nothing needs no folder.
         let keeps = config.broker.storage != Storage::Memory || redsyn.is_some();
-        let folder = keeps.then(|| DataFolder::open(&config.broker.data_dir)).transpose()?;
+        let folder =
+            keeps.then(|| DataFolder::open(&config.broker.data_dir, "broker.dataDir")).transpose()?;
         let (secret, secret_file) = match &config.broker.secret {
             BrokerSecret::Value(secret) => (secret.clone(), None),
             BrokerSecret::File(file) => (secrets::broker_secret(file, &*random)?, Some(file.clone())),

@@ -40,7 +40,7 @@ pub struct RelayHost {
 }
 
 impl RelayStore {
-    /// Opens or makes the store in `data`; `setting` is the key that names the folder.
+    /// Opens or makes the store in `data`.
     ///
     /// # Errors
     /// When another process owns the folder, or the store cannot be opened.
@@ -51,7 +51,7 @@ impl RelayStore {
         clock: SharedClock,
         random: SharedRandom,
     ) -> Result<Self, RunError> {
-        let folder = DataFolder::open(data)?;
+        let folder = DataFolder::open(data, "dataDir")?;
         let plans = Arc::new(plans);
         let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.map_err(
             |error| RunError::other(format!("cannot open the relay's store in {}: {error}", data.display())),

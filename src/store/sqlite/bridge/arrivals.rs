@@ -251,8 +251,15 @@ pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::FORGET_SEEN)?.execute([now.millis()])?;
-    conn.prepare_cached(sql::FORGET_BRIDGED)?.execute([now.millis()])?;
-    Ok(())
+/// How many rows one transaction forgets, so that requests get through in between.
+const FORGET_BATCH: i64 = 500;
+
+/// Forgets a batch of what no relay can deliver again. Whether there may be more.
+pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
+    let mut more = false;
+    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED] {
+        let gone = conn.prepare_cached(sql)?.execute(params![now.millis(), FORGET_BATCH])?;
+        more |= i64::try_from(gone).unwrap_or(i64::MAX) == FORGET_BATCH;
+    }
+    Ok(more)
 }

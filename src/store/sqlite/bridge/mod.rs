@@ -170,7 +170,8 @@ impl BridgeStore {
     /// # Errors
     /// When nothing was changed.
     pub async fn forget(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.db.call("bridge_forget", move |conn| arrivals::forget(conn, now)).await
+        while self.db.call("bridge_forget", move |conn| arrivals::forget(conn, now)).await? {}
+        Ok(())
     }
 }
 

@@ -18,11 +18,16 @@ CREATE TABLE outbox (
   expires_at INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
   next_at INTEGER NOT NULL,
-  held TEXT
+  held TEXT,
+  head INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX outbox_due ON outbox (next_at) WHERE held IS NULL;
+-- Only the head of a lane, its oldest message, may be sent: what waits behind it costs nothing.
+CREATE INDEX outbox_due ON outbox (next_at) WHERE held IS NULL AND head = 1;
 CREATE INDEX outbox_held ON outbox (expires_at) WHERE held IS NOT NULL;
 CREATE INDEX outbox_lane ON outbox (lane, seq);
+CREATE TRIGGER outbox_next_head AFTER DELETE ON outbox WHEN old.head = 1 BEGIN
+  UPDATE outbox SET head = 1 WHERE seq = (SELECT seq FROM outbox WHERE lane = old.lane ORDER BY seq LIMIT 1);
+END;
 
 -- What crossed, either way: the ids on both sides, the conversation, and how far it has come. A remote sender may
 -- choose an id that we have sent under: the two are different messages.

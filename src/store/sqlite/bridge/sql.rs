@@ -1,21 +1,18 @@
 //! Every statement of the bridge's part, in one place so that a test can look at all their plans.
 
 pub(crate) const INSERT_OUTBOX: &str = "INSERT INTO outbox (id, local_id, agent, lane, kind, sender, remote, thread, \
-     reply_to, reply_key, body, refs, error, ttl, expires_at, next_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT (id) DO NOTHING";
+     reply_to, reply_key, body, refs, error, ttl, expires_at, next_at, head) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+     NOT EXISTS (SELECT 1 FROM outbox WHERE lane = ?4)) ON CONFLICT (id) DO NOTHING";
 pub(crate) const DUE: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
-     body, refs, error, ttl, expires_at, attempts FROM outbox AS entry \
-     WHERE held IS NULL AND next_at <= ?1 \
-     AND NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.lane = entry.lane AND earlier.seq < entry.seq) \
-     ORDER BY next_at LIMIT ?2";
+     body, refs, error, ttl, expires_at, attempts FROM outbox \
+     WHERE held IS NULL AND head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
 pub(crate) const HELD_EXPIRED: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, \
-     reply_key, body, refs, error, ttl, expires_at, attempts FROM outbox AS entry \
-     WHERE held IS NOT NULL AND expires_at <= ?1 \
-     AND NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.lane = entry.lane AND earlier.seq < entry.seq) \
-     ORDER BY expires_at LIMIT ?2";
+     reply_key, body, refs, error, ttl, expires_at, attempts FROM outbox \
+     WHERE held IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 pub(crate) const OUTBOX_LOCAL: &str = "SELECT local_id FROM outbox WHERE id = ?1";
 pub(crate) const NEXT_DUE: &str =
-    "SELECT next_at FROM outbox WHERE held IS NULL AND next_at > ?1 ORDER BY next_at LIMIT 1";
+    "SELECT next_at FROM outbox WHERE held IS NULL AND head = 1 AND next_at > ?1 ORDER BY next_at LIMIT 1";
 pub(crate) const DELETE_OUTBOX: &str = "DELETE FROM outbox WHERE seq = ?1";
 pub(crate) const DELETE_OUTBOX_ID: &str = "DELETE FROM outbox WHERE id = ?1 AND agent = ?2";
 pub(crate) const RETHREAD: &str = "UPDATE outbox SET thread = ?2 WHERE lane = ?1";
@@ -36,7 +33,8 @@ pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(
      WHERE agent = ?1 AND id = ?2 AND direction = 'out'";
 pub(crate) const BRIDGED_CLOSE: &str =
     "UPDATE bridged SET closed = 1 WHERE agent = ?1 AND id = ?2 AND direction = ?3";
-pub(crate) const FORGET_BRIDGED: &str = "DELETE FROM bridged WHERE keep_until <= ?1";
+pub(crate) const FORGET_BRIDGED: &str = "DELETE FROM bridged WHERE (agent, id, direction) IN \
+     (SELECT agent, id, direction FROM bridged WHERE keep_until <= ?1 LIMIT ?2)";
 
 pub(crate) const SET_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const STAGE_ACCEPTED: &str = "UPDATE messages SET at_accepted = coalesce(at_accepted, ?2), \
@@ -54,7 +52,8 @@ pub(crate) const INSERT_FILES: &str =
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
-pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE keep_until <= ?1";
+pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE (agent, id) IN \
+     (SELECT agent, id FROM seen WHERE keep_until <= ?1 LIMIT ?2)";
 pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
 

@@ -58,6 +58,10 @@ fn first_screen(node: &Node, file: &Path) -> String {
         vec![format!("redsyn-bridge {} is running ({})", env!("CARGO_PKG_VERSION"), file.display())];
     let mut row = |name: &str, text: String| lines.push(format!("  {name:<8} {text}"));
     row("broker", format!("http://{} ({} store)", node.broker(), node.storage));
+    if !node.taken.is_empty() {
+        let taken: Vec<_> = node.taken.iter().map(ToString::to_string).collect();
+        row("import", taken.join("; "));
+    }
     match &node.secret_file {
         Some(secret) => row("secret", secret.display().to_string()),
         None => row("secret", format!("broker.secret in {}", file.display())),

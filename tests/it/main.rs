@@ -12,5 +12,6 @@ mod bridge;
 mod golden;
 mod relay;
 mod serve;
+mod storage;
 mod support;
 mod vectors;

@@ -30,8 +30,13 @@ pub struct Process {
 
 impl Process {
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = binary()
-            .args(arguments)
+        let mut command = binary();
+        command.args(arguments);
+        Self::spawn(command, folder)
+    }
+
+    pub fn spawn(mut command: Command, folder: &Path) -> Self {
+        let mut child = command
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

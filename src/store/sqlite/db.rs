@@ -1,7 +1,8 @@
 //! One named thread owns one SQLite file. Callers send it closures; it runs as many as are waiting in one
 //! transaction and answers them after the commit.
 //!
-//! What a crash can lose: only work whose caller has not been answered yet. WAL with `synchronous=FULL`.
+//! What a crash can lose: only work whose caller has not been answered yet. A file is WAL with `synchronous=FULL`; a
+//! database in memory may have a [`Journal`] on the disk, which is written before the commit.
 
 use std::any::Any;
 use std::fmt;
@@ -56,6 +57,16 @@ trait Job: Send {
     fn name(&self) -> &'static str;
 }
 
+/// What keeps a database in memory on the disk.
+pub(super) trait Journal: Send {
+    /// Makes durable what the open transaction has changed. An error means that nothing of it was kept.
+    fn keep(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Takes the last `keep` back: its transaction was not committed.
+    fn undo(&mut self);
+    /// A moment to tidy up, between two batches.
+    fn tidy(&mut self, conn: &Connection);
+}
+
 struct Call<T, F> {
     name: &'static str,
     work: Option<F>,
@@ -92,9 +103,18 @@ impl Db {
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(path: &Path, steps: Steps) -> Result<Self, StoreError> {
+        Self::owning(Self::connect(path, steps)?, path)
+    }
+
+    /// The file's connection, for whoever has something to do with it before its thread starts.
+    pub(super) fn connect(path: &Path, steps: Steps) -> Result<Connection, StoreError> {
         let conn = open_connection(path)?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, path.to_owned())
+        Ok(conn)
+    }
+
+    pub(super) fn owning(conn: Connection, path: &Path) -> Result<Self, StoreError> {
+        Self::start(conn, path.to_owned(), None)
     }
 
     /// A second owner of an open file, which only reads what is committed: its calls wait for no commit of others.
@@ -106,7 +126,7 @@ impl Db {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags)?;
         prepare_connection(&conn)?;
-        Self::start(conn, path.to_owned())
+        Self::start(conn, path.to_owned(), None)
     }
 
     /// A database that lives and dies with its owning thread; nothing is written to disk.
@@ -114,13 +134,33 @@ impl Db {
     /// # Errors
     /// When SQLite has no memory for it.
     pub fn in_memory(steps: Steps) -> Result<Self, StoreError> {
-        let conn = Connection::open_in_memory()?;
-        prepare_connection(&conn)?;
+        let conn = Self::connect_in_memory()?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, PathBuf::from("memory"))
+        Self::start(conn, PathBuf::from("memory"), None)
     }
 
-    fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+    /// A database in memory that `journal` keeps on the disk, in a file at `path`. It is full already.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub(super) fn journaled(
+        conn: Connection,
+        journal: impl Journal + 'static,
+        path: PathBuf,
+    ) -> Result<Self, StoreError> {
+        Self::start(conn, path, Some(Box::new(journal)))
+    }
+
+    /// An empty database in memory.
+    pub(super) fn connect_in_memory() -> Result<Connection, StoreError> {
+        let conn = Connection::open_in_memory()?;
+        // Nothing of it may spill into a file of the system's temporary folder.
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        prepare_connection(&conn)?;
+        Ok(conn)
+    }
+
+    fn start(conn: Connection, path: PathBuf, journal: Option<Box<dyn Journal>>) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
@@ -131,7 +171,7 @@ impl Db {
             .name(name)
             .spawn(move || {
                 let _told = guard;
-                own(&conn, queue);
+                own(&conn, queue, journal);
             })
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
         let owner = Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) });
@@ -218,7 +258,7 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<Box<dyn Journal>>) {
     let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
@@ -232,7 +272,10 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch, &mut trouble);
+        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble);
+        if let Some(journal) = &mut journal {
+            journal.tidy(conn);
+        }
     }
     if conn.is_readonly(rusqlite::MAIN_DB).unwrap_or(false) {
         return;
@@ -243,7 +286,12 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, trouble: &mut Trouble) {
+fn commit(
+    conn: &Connection,
+    batch: &mut Vec<Box<dyn Job>>,
+    journal: Option<&mut (dyn Journal + 'static)>,
+    trouble: &mut Trouble,
+) {
     if batch.is_empty() {
         return;
     }
@@ -261,7 +309,7 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, trouble: &mut Troubl
         }
         results.push(result);
     }
-    let committed = whole.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
+    let committed = whole.and_then(|()| keep_and_commit(conn, journal));
     if let Err(error) = &committed {
         trouble.begun("commit", error);
         if !conn.is_autocommit()
@@ -299,6 +347,19 @@ impl Trouble {
             tracing::info!("store_recovered");
         }
     }
+}
+
+fn keep_and_commit(
+    conn: &Connection,
+    journal: Option<&mut (dyn Journal + 'static)>,
+) -> Result<(), StoreError> {
+    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
+    journal.keep(conn)?;
+    let committed = conn.execute_batch("COMMIT");
+    if committed.is_err() {
+        journal.undo();
+    }
+    Ok(committed?)
 }
 
 /// An error of the job goes before one of undoing it.

@@ -2,6 +2,7 @@
 //! caller who goes away half-way leaves either the whole effect or none.
 
 mod deliver;
+pub(super) mod keep;
 mod lookup;
 mod poll;
 mod rows;
@@ -14,15 +15,19 @@ mod tests;
 use std::path::Path;
 
 use super::db::Db;
+use super::journal::{Journal, moved};
 use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::store::StoreError;
+use crate::store::jsonl::ROWS;
 use crate::store::local::{
-    Ack, Acked, Head, NewMessage, Peer, Poll, Polled, Pull, Query, Sent, StatusLine, StoredMessage, Swept,
+    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, NewMessage, Peer, Poll, Polled, Pull, Query, Sent,
+    StatusLine, StoredMessage, Swept,
 };
 
+pub use super::journal::Loaded;
 pub(crate) use send::insert_message;
 
 /// The database file in the data directory. Not `relay.db`, which is the reference broker's and looks different.
@@ -36,12 +41,31 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Opens or creates the database in `data_dir`, which must exist.
+    /// Opens or creates the database in `data_dir`, which must exist. What the append-only files of an earlier
+    /// configuration hold moves into it.
     ///
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
-        Ok(Self { db: Db::open(&data_dir.join(FILE), STEPS)?, storage: "sqlite" })
+        let path = data_dir.join(FILE);
+        let conn = Db::connect(&path, STEPS)?;
+        moved::from_files(&conn, data_dir, STEPS)?;
+        Ok(Self { db: Db::owning(conn, &path)?, storage: "sqlite" })
+    }
+
+    /// Opens or creates the append-only files in `data_dir`, which must exist. What the database of an earlier
+    /// configuration holds moves into them.
+    ///
+    /// # Errors
+    /// When a file cannot be opened, is damaged, or not writable.
+    pub fn open_jsonl(data_dir: &Path) -> Result<(Self, Loaded), StoreError> {
+        let database = data_dir.join(FILE);
+        moved::before_files(data_dir, &database, STEPS)?;
+        let conn = Db::connect_in_memory()?;
+        let (mut journal, loaded) = Journal::open(&conn, data_dir, STEPS)?;
+        moved::from_database(&conn, &mut journal, &database, STEPS)?;
+        let db = Db::journaled(conn, journal, data_dir.join(ROWS))?;
+        Ok((Self { db, storage: "jsonl" }, loaded))
     }
 
     /// A store that forgets everything when it is closed.
@@ -161,6 +185,43 @@ impl LocalStore {
     /// When the store fails.
     pub async fn sweep(&self, now: Timestamp, too_old: Timestamp) -> Result<Swept, StoreError> {
         self.db.call("sweep", move |conn| sweep::sweep(conn, now, too_old)).await
+    }
+
+    /// Stores what another broker kept, but for messages whose ids are known. All of them, or none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn import(&self, messages: Vec<KeptMessage>) -> Result<Imported, StoreError> {
+        self.db.call("import", move |conn| keep::import(conn, &messages)).await
+    }
+
+    /// The next messages behind a number, whatever their state.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn kept_after(&self, seq: i64, limit: u32) -> Result<Vec<KeptMessage>, StoreError> {
+        self.db.call("kept_after", move |conn| keep::after(conn, seq, limit)).await
+    }
+
+    /// How a file looked when it was taken over; `None` when it never was.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn takeover(&self, source: &'static str) -> Result<Option<Fingerprint>, StoreError> {
+        self.db.call("takeover", move |conn| keep::takeover(conn, source)).await
+    }
+
+    /// Notes that a file has been taken over.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn taken_over(
+        &self,
+        source: &'static str,
+        was: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.db.call("taken_over", move |conn| keep::taken_over(conn, source, was, now)).await
     }
 
     /// Finishes the queued work and closes the database.

@@ -2,7 +2,7 @@
 
 use super::schema::Steps;
 
-pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA];
+pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, TAKEOVERS];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
 /// Bodies and references are JSON texts, NULL for JSON's null. `error` is a JSON text too, NULL before the first
@@ -53,4 +53,14 @@ const MESSAGES: &str = "
     CREATE INDEX messages_leases ON messages (lease_until) WHERE lease_until IS NOT NULL;
     CREATE INDEX messages_age ON messages (ts);
     CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+";
+
+/// The files of another broker whose messages have been taken over, as they were then.
+const TAKEOVERS: &str = "
+    CREATE TABLE takeovers (
+        source TEXT NOT NULL PRIMARY KEY,
+        size INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 ";

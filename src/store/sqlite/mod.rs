@@ -1,11 +1,14 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod bridge;
+mod cells;
 pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
+mod journal;
 pub mod local;
 pub mod local_schema;
+pub mod node_files;
 #[cfg(test)]
 mod plans;
 pub mod relay;

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use redsyn_bridge::domain::clock::{ManualClock, Timestamp};
 use redsyn_bridge::relay::Settings;
 use redsyn_bridge::relay::limits::CallLimits;
 use redsyn_bridge::relay::metrics::Counter;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::target::{Bench, Node, request, soon, with};
+use super::target::{Bench, NOW, Node, Running, request, run, soon, with};
 
 const CLOSE: &str = "acme/finance/ana/close";
 
@@ -55,9 +56,17 @@ async fn an_address_behind_a_trusted_proxy_is_limited_before_its_token_is_looked
     bench.ana.get("/me").await.is(200);
 }
 
-async fn connect(bench: &Bench) -> TcpStream {
-    let host = bench.ana.base_url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+async fn connect(base_url: &str) -> TcpStream {
+    let host = base_url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
     TcpStream::connect(host).await.unwrap()
+}
+
+/// A relay that knows nobody and has no patience. The clock that ends a head is the real one.
+async fn impatient() -> (Running, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { head_time: Duration::from_millis(50), ..Settings::default() };
+    let clock = ManualClock::at(Timestamp::from_secs(NOW));
+    (run(folder.path(), &clock, settings).await, folder)
 }
 
 async fn read_all(stream: &mut TcpStream) -> String {
@@ -70,7 +79,7 @@ async fn read_all(stream: &mut TcpStream) -> String {
 #[tokio::test]
 async fn a_body_that_does_not_arrive_is_408_after_a_minute() {
     let bench = Bench::start().await;
-    let mut stream = connect(&bench).await;
+    let mut stream = connect(&bench.ana.base_url).await;
     let head = format!(
         "POST /redsyn/v1/messages HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer {}\r\n\
          Content-Length: 1000\r\nConnection: close\r\n\r\n{{\"v\": 1,",
@@ -92,9 +101,8 @@ async fn a_body_that_does_not_arrive_is_408_after_a_minute() {
 
 #[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
-    let settings = Settings { head_time: Duration::from_millis(50), ..Settings::default() };
-    let bench = Bench::start_as(settings).await;
-    let mut stream = connect(&bench).await;
+    let (relay, _folder) = impatient().await;
+    let mut stream = connect(&relay.base_url).await;
     stream.write_all(b"GET /redsyn/v1/me HTTP/1.1\r\nHost: relay\r\nX-Slow: ").await.unwrap();
     let answer = read_all(&mut stream).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -102,9 +110,8 @@ async fn a_head_that_does_not_arrive_ends_the_connection() {
 
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed() {
-    let settings = Settings { head_time: Duration::from_millis(50), ..Settings::default() };
-    let bench = Bench::start_as(settings).await;
-    let mut stream = connect(&bench).await;
+    let (relay, _folder) = impatient().await;
+    let mut stream = connect(&relay.base_url).await;
     assert_eq!(read_all(&mut stream).await, "");
 }
 
@@ -112,12 +119,12 @@ async fn a_connection_that_says_nothing_is_closed() {
 async fn what_is_no_http_ends_alone() {
     let bench = Bench::start().await;
     for nonsense in ["\x16\x03\x01\x02\x00\x01\x00", "GET\r\n\r\n", "PUT / HTTP/9.9\r\n\r\n"] {
-        let mut stream = connect(&bench).await;
+        let mut stream = connect(&bench.ana.base_url).await;
         stream.write_all(nonsense.as_bytes()).await.unwrap();
         let answer = read_all(&mut stream).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-    let mut stream = connect(&bench).await;
+    let mut stream = connect(&bench.ana.base_url).await;
     let long = format!("GET /{} HTTP/1.1\r\nHost: relay\r\n\r\n", "x".repeat(600_000));
     let _ = stream.write_all(long.as_bytes()).await;
     let answer = read_all(&mut stream).await;

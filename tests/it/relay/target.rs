@@ -10,7 +10,7 @@ use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::proto::redsyn::ids::PREFIX;
 use redsyn_bridge::proto::redsyn::signed;
-use redsyn_bridge::relay::{Service, Settings, serve};
+use redsyn_bridge::relay::{Listening, Service, Settings, serve};
 use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -264,21 +264,32 @@ impl Bench {
     }
 }
 
-struct Running {
-    base_url: String,
-    service: Arc<Service>,
-    stop: oneshot::Sender<()>,
+/// A relay that knows nobody.
+pub(super) struct Running {
+    pub(super) base_url: String,
+    pub(super) service: Arc<Service>,
+    /// The relay stops when this is dropped.
+    pub(super) stop: oneshot::Sender<()>,
     serving: JoinHandle<std::io::Result<()>>,
 }
 
-async fn run(folder: &std::path::Path, clock: &ManualClock, settings: Settings) -> Running {
+pub(super) async fn run(folder: &std::path::Path, clock: &ManualClock, settings: Settings) -> Running {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    run_at(listener.into(), folder, clock, settings).await
+}
+
+pub(super) async fn run_at(
+    listening: Listening,
+    folder: &std::path::Path,
+    clock: &ManualClock,
+    settings: Settings,
+) -> Running {
     let random = SystemRandom::shared();
     let store = SqliteRelay::open(folder, Arc::clone(&settings.plans), Arc::clone(&random)).await.unwrap();
     let service = Service::new(Arc::new(store), Arc::new(clock.clone()), random, settings);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}{PREFIX}", listener.local_addr().unwrap());
+    let base_url = format!("http://{}{PREFIX}", listening.listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel();
-    let serving = tokio::spawn(serve(listener, Arc::clone(&service), async {
+    let serving = tokio::spawn(serve(listening, Arc::clone(&service), async {
         let _ = stopped.await;
     }));
     Running { base_url, service, stop, serving }

@@ -1,11 +1,16 @@
 //! TLS of the relay's own: served with the files of the configuration, and refused in words that name the file.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use redsyn_bridge::domain::clock::{ManualClock, Timestamp};
+use redsyn_bridge::relay::{Listening, Settings};
 use redsyn_bridge::runtime::tls::server_config;
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 
+use super::target::{NOW, run_at, soon};
 use crate::support::process::{Process, run};
 use crate::support::world::write;
 
@@ -35,6 +40,29 @@ async fn a_relay_with_a_certificate_speaks_https() {
     assert!(client.get(format!("http://localhost:{port}/healthz")).send().await.is_err());
     let again = client.get(format!("https://localhost:{port}/healthz")).send().await.unwrap();
     assert_eq!(again.status(), 200);
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_come_ends_after_ten_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    pair(folder.path(), "a");
+    let tls = server_config(&folder.path().join("a.pem"), &folder.path().join("a.key")).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let clock = ManualClock::at(Timestamp::from_secs(NOW));
+    let listening = Listening { listener, tls: Some(tls) };
+    let _relay = run_at(listening, folder.path(), &clock, Settings::default()).await;
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut ended = tokio::spawn(async move { stream.read(&mut [0; 1]).await });
+    soon(async {
+        while !ended.is_finished() {
+            // Again and again: moved before the relay waits, the clock would only move its bedtime.
+            clock.advance(Duration::from_secs(10));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(matches!((&mut ended).await.unwrap(), Ok(0) | Err(_)));
 }
 
 #[test]

@@ -56,7 +56,7 @@ async fn export(args: &Args) -> Result<(), RunError> {
             args.config.display()
         )));
     }
-    let folder = DataFolder::open(&config.broker.data_dir)?;
+    let folder = DataFolder::open(&config.broker.data_dir, "broker.dataDir")?;
     let (store, loaded) = local_store::open(&config)?;
     if let Some(loaded) = &loaded {
         takeover::opened(loaded, folder.path());

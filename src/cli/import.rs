@@ -46,7 +46,7 @@ async fn import(args: &Args) -> Result<(), RunError> {
             args.config.display()
         )));
     }
-    let folder = DataFolder::open(&config.broker.data_dir)?;
+    let folder = DataFolder::open(&config.broker.data_dir, "broker.dataDir")?;
     let (store, loaded) = local_store::open(&config)?;
     let now = SystemClock.now();
     let takeover = Takeover {

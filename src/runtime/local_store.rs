@@ -1,10 +1,7 @@
 //! Opens the local store that the configuration names, with errors that name the way out.
 
-use std::path::Path;
-
-use super::error::RunError;
+use super::error::{RunError, cannot_open};
 use crate::config::{Config, Storage};
-use crate::store::StoreError;
 use crate::store::sqlite::local::{Loaded, LocalStore};
 
 /// The store, and what the JSONL store has found in its files.
@@ -19,14 +16,4 @@ pub fn open(config: &Config) -> Result<(LocalStore, Option<Loaded>), RunError> {
         Storage::Jsonl => LocalStore::open_jsonl(folder).map(|(store, loaded)| (store, Some(loaded))),
     };
     opened.map_err(|error| cannot_open(&error, folder))
-}
-
-fn cannot_open(error: &StoreError, folder: &Path) -> RunError {
-    let way_out = match error {
-        StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
-        StoreError::Full => "free some space",
-        StoreError::Locked => "stop the other process",
-        _ => "make it writable or set broker.dataDir to another folder",
-    };
-    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.display()))
 }

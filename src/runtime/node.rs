@@ -105,7 +105,7 @@ impl Node {
             .broker
             .clone()
             .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
-        let (listener, broker) = listen(&address, "broker.port").await?;
+        let (listener, broker) = listen(&address, "broker.host or broker.port").await?;
         let (store, loaded) = local_store::open(config)?;
         let taken = match &folder {
             Some(folder) if config.broker.storage != Storage::Memory => {
@@ -326,6 +326,9 @@ impl Relayed<'_> {
             }
         };
         let keys = secrets::node_keys(&self.folder.file(NODE_KEYS), &**self.random)?;
+        if let Some(host) = relay {
+            host.adopt_keys(&token, keys.registration()).await?;
+        }
         let client =
             RelayClient::new(&url, token, &redsyn.version, Arc::clone(self.clock)).map_err(|error| {
                 RunError::other(format!("cannot set up the connection to the relay: {error}"))

@@ -247,6 +247,7 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<Box<dyn Journal>>) {
+    let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -259,7 +260,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch, journal.as_deref_mut());
+        commit(conn, &mut batch, &mut trouble, journal.as_deref_mut());
         if let Some(journal) = &mut journal {
             journal.tidy(conn);
         }
@@ -270,7 +271,12 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, journal: Option<&mut (dyn Journal + 'static)>) {
+fn commit(
+    conn: &Connection,
+    batch: &mut Vec<Box<dyn Job>>,
+    trouble: &mut Trouble,
+    journal: Option<&mut (dyn Journal + 'static)>,
+) {
     if batch.is_empty() {
         return;
     }
@@ -279,7 +285,7 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, journal: Option<&mut
     for job in batch.iter_mut() {
         let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
-            tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+            trouble.begun(job.name(), error);
             // A full disk makes SQLite roll back everything by itself: what ran before is gone, and what ran now
             // would be a transaction of its own.
             if whole.is_ok() && conn.is_autocommit() {
@@ -290,12 +296,15 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>, journal: Option<&mut
     }
     let committed = whole.and_then(|()| keep_and_commit(conn, journal));
     if let Err(error) = &committed {
-        tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
+        trouble.begun("commit", error);
         if !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "store_rollback_failed");
         }
+    }
+    if committed.is_ok() && results.iter().all(Result::is_ok) {
+        trouble.ended();
     }
     for (job, result) in batch.drain(..).zip(results) {
         job.answer(result.and_then(|()| committed.clone()));
@@ -313,6 +322,29 @@ fn keep_and_commit(
         journal.undo();
     }
     Ok(committed?)
+}
+
+/// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
+/// to fill the disk.
+#[derive(Default)]
+struct Trouble {
+    last: Option<String>,
+}
+
+impl Trouble {
+    fn begun(&mut self, transaction: &'static str, error: &StoreError) {
+        let now = format!("{transaction}: {error}");
+        if self.last.as_ref() != Some(&now) {
+            tracing::error!(transaction, %error, "store_failed");
+            self.last = Some(now);
+        }
+    }
+
+    fn ended(&mut self) {
+        if self.last.take().is_some() {
+            tracing::info!("store_recovered");
+        }
+    }
 }
 
 /// An error of the job goes before one of undoing it.

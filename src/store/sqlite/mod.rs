@@ -31,7 +31,8 @@ impl From<rusqlite::Error> for StoreError {
                 Self::ReadOnly(error.to_string())
             }
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(error.to_string()),
-            _ => Self::Other(error.to_string()),
+            // The rest of the text would be the statement, which says nothing to a person.
+            _ => Self::Other(error.to_string().lines().next().unwrap_or_default().to_owned()),
         }
     }
 }

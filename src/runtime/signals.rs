@@ -17,6 +17,16 @@ pub fn cancel_on_signal(stop: CancellationToken) {
     });
 }
 
+/// Cancels `stop` when standard input ends, which it does with whoever holds its other side.
+pub fn cancel_on_eof(stop: CancellationToken) {
+    // A thread of its own: it may wait for ever in a read that nothing can interrupt.
+    std::thread::spawn(move || {
+        let ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        tracing::info!(read = ended.is_ok(), "stdin_ended");
+        stop.cancel();
+    });
+}
+
 /// A limit on file sizes is answered like a full disk, not with the end of the process.
 #[cfg(unix)]
 fn outlive_file_limits() {

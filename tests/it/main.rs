@@ -10,6 +10,7 @@
 
 mod bridge;
 mod golden;
+mod node_shim;
 mod relay;
 mod serve;
 mod storage;

@@ -260,7 +260,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch, &mut trouble, journal.as_deref_mut());
+        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble);
         if let Some(journal) = &mut journal {
             journal.tidy(conn);
         }
@@ -274,8 +274,8 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<
 fn commit(
     conn: &Connection,
     batch: &mut Vec<Box<dyn Job>>,
-    trouble: &mut Trouble,
     journal: Option<&mut (dyn Journal + 'static)>,
+    trouble: &mut Trouble,
 ) {
     if batch.is_empty() {
         return;
@@ -311,19 +311,6 @@ fn commit(
     }
 }
 
-fn keep_and_commit(
-    conn: &Connection,
-    journal: Option<&mut (dyn Journal + 'static)>,
-) -> Result<(), StoreError> {
-    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
-    journal.keep(conn)?;
-    let committed = conn.execute_batch("COMMIT");
-    if committed.is_err() {
-        journal.undo();
-    }
-    Ok(committed?)
-}
-
 /// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
 /// to fill the disk.
 #[derive(Default)]
@@ -345,6 +332,19 @@ impl Trouble {
             tracing::info!("store_recovered");
         }
     }
+}
+
+fn keep_and_commit(
+    conn: &Connection,
+    journal: Option<&mut (dyn Journal + 'static)>,
+) -> Result<(), StoreError> {
+    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
+    journal.keep(conn)?;
+    let committed = conn.execute_batch("COMMIT");
+    if committed.is_err() {
+        journal.undo();
+    }
+    Ok(committed?)
 }
 
 /// An error of the job goes before one of undoing it.

@@ -19,7 +19,7 @@ CREATE TABLE outbox (
   attempts INTEGER NOT NULL DEFAULT 0,
   next_at INTEGER NOT NULL,
   held TEXT,
-  head INTEGER NOT NULL
+  head INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 -- Only the head of a lane, its oldest message, may be sent: what waits behind it costs nothing. `held` says why a
 -- person is asked; held or not, an entry is judged again at `next_at`.

@@ -41,8 +41,46 @@ pub(super) fn write_whole(
     placed
 }
 
+/// A file that gets its name when it is finished; until then it goes away with this. Declare it after whatever has the
+/// file open.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// An empty file beside `path`, in place of what an earlier attempt has left.
+    pub(super) fn create(path: &Path) -> Result<(Self, File), StoreError> {
+        let unfinished = Self { path: path.to_owned() };
+        let _ = std::fs::remove_file(unfinished.file());
+        let file = open(&unfinished.file())?;
+        Ok((unfinished, file))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is until it is finished.
+    pub(super) fn file(&self) -> PathBuf {
+        beside(&self.path)
+    }
+
+    /// Gives it its name, unless another file has it. Nobody may have it open.
+    pub(super) fn finish(&self) -> Result<(), StoreError> {
+        place(&self.file(), &self.path, false)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is none.
+        let _ = std::fs::remove_file(self.file());
+    }
+}
+
 /// Moves a finished file to its name. Both lie in the same folder.
-pub(super) fn place(new: &Path, path: &Path, replace: bool) -> Result<(), StoreError> {
+fn place(new: &Path, path: &Path, replace: bool) -> Result<(), StoreError> {
     if replace {
         std::fs::rename(new, path).map_err(|error| StoreError::io("replace", path, &error))?;
     } else {
@@ -62,7 +100,7 @@ pub(super) fn place(new: &Path, path: &Path, replace: bool) -> Result<(), StoreE
 }
 
 /// The name that a file has until it is whole.
-pub(super) fn beside(path: &Path) -> PathBuf {
+fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     path.with_file_name(name)

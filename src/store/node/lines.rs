@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -71,25 +71,22 @@ impl<R: BufRead> Iterator for Lines<R> {
 #[derive(Debug)]
 pub struct LineFile {
     out: BufWriter<File>,
-    path: PathBuf,
+    unfinished: disk::Unfinished,
 }
 
 impl LineFile {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let new = disk::beside(path);
-        // What an earlier attempt has left.
-        let _ = std::fs::remove_file(&new);
-        Ok(Self { out: BufWriter::new(disk::open(&new)?), path: path.to_owned() })
+        let (unfinished, file) = disk::Unfinished::create(path)?;
+        Ok(Self { out: BufWriter::new(file), unfinished })
     }
 
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
         let text = serde_json::to_string(line).map_err(|error| StoreError::Other(error.to_string()))?;
-        disk::write_all(&mut self.out, &self.path, text.as_bytes())?;
-        disk::write_all(&mut self.out, &self.path, b"\n")
+        disk::write_all(&mut self.out, self.unfinished.path(), format!("{text}\n").as_bytes())
     }
 
     /// Makes it durable and gives it its name.
@@ -97,12 +94,12 @@ impl LineFile {
     /// # Errors
     /// When it cannot be written, or a file of that name has appeared.
     pub fn finish(self) -> Result<(), StoreError> {
-        let Self { out, path } = self;
-        let failed = |error: &std::io::Error| StoreError::io("write", &path, error);
+        let Self { out, unfinished } = self;
+        let failed = |error: &std::io::Error| StoreError::io("write", unfinished.path(), error);
         let file = out.into_inner().map_err(|error| failed(error.error()))?;
         file.sync_all().map_err(|error| failed(&error))?;
         drop(file);
-        disk::place(&disk::beside(&path), &path, false)
+        unfinished.finish()
     }
 }
 

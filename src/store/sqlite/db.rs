@@ -52,6 +52,8 @@ impl fmt::Debug for Db {
 trait Job: Send {
     /// Runs inside the batch's transaction. An error rolls back this job alone.
     fn run(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Whether an error may leave something to be undone.
+    fn needs_savepoint(&self) -> bool;
     /// Tells the caller, after the commit or its failure.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
     fn name(&self) -> &'static str;
@@ -69,6 +71,7 @@ pub(super) trait Journal: Send {
 
 struct Call<T, F> {
     name: &'static str,
+    needs_savepoint: bool,
     work: Option<F>,
     done: Option<T>,
     caller: oneshot::Sender<Result<T, StoreError>>,
@@ -94,6 +97,10 @@ where
 
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn needs_savepoint(&self) -> bool {
+        self.needs_savepoint
     }
 }
 
@@ -188,8 +195,29 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        self.order(name, true, work).await
+    }
+
+    /// The same for work that reads, and writes with one statement at the most: such a statement undoes itself, and
+    /// a savepoint would copy every page it touches.
+    ///
+    /// # Errors
+    /// See [`Db::call`].
+    pub async fn call_single<T, F>(&self, name: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.order(name, false, work).await
+    }
+
+    async fn order<T, F>(&self, name: &'static str, needs_savepoint: bool, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
         let (caller, answer) = oneshot::channel();
-        let job = Box::new(Call { name, work: Some(work), done: None, caller });
+        let job = Box::new(Call { name, needs_savepoint, work: Some(work), done: None, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
     }
@@ -364,6 +392,9 @@ fn keep_and_commit(
 
 /// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
+    if !job.needs_savepoint() {
+        return job.run(conn);
+    }
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = job.run(conn);
     let undone = match result {

@@ -91,7 +91,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn register(&self, agent: AgentName, now: Timestamp) -> Result<(), StoreError> {
-        self.db.call("register", move |conn| send::register(conn, &agent, now)).await
+        self.db.call_single("register", move |conn| send::register(conn, &agent, now)).await
     }
 
     /// Every agent that has registered; `online` when that was after `online_after`.
@@ -99,7 +99,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn peers(&self, online_after: Timestamp) -> Result<Vec<Peer>, StoreError> {
-        self.db.call("peers", move |conn| lookup::peers(conn, online_after)).await
+        self.db.call_single("peers", move |conn| lookup::peers(conn, online_after)).await
     }
 
     /// Stores a message for an agent of this machine; `None` when it has never registered.
@@ -107,7 +107,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn send(&self, message: NewMessage, to: AgentName) -> Result<Option<Sent>, StoreError> {
-        self.db.call("send", move |conn| send::send(conn, &message, &to)).await
+        self.db.call_single("send", move |conn| send::send(conn, &message, &to)).await
     }
 
     /// Stores a receipt for an agent of this machine, registered or not.
@@ -147,7 +147,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn lookup(&self, id: DshId) -> Result<Option<Head>, StoreError> {
-        self.db.call("lookup", move |conn| lookup::head(conn, &id)).await
+        self.db.call_single("lookup", move |conn| lookup::head(conn, &id)).await
     }
 
     /// The status of each id; `None` for what is unknown or not the agent's, as sender or recipient.
@@ -159,7 +159,7 @@ impl LocalStore {
         agent: AgentName,
         ids: Vec<String>,
     ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
-        self.db.call("status", move |conn| lookup::status(conn, &agent, ids)).await
+        self.db.call_single("status", move |conn| lookup::status(conn, &agent, ids)).await
     }
 
     /// The newest messages of an agent's inbox, in any state.
@@ -167,7 +167,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn recent(&self, agent: AgentName, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call("recent", move |conn| lookup::recent(conn, &agent, limit)).await
+        self.db.call_single("recent", move |conn| lookup::recent(conn, &agent, limit)).await
     }
 
     /// The newest messages of an agent's inbox that a filter lets through.
@@ -175,7 +175,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call("query", move |conn| lookup::query(conn, &query)).await
+        self.db.call_single("query", move |conn| lookup::query(conn, &query)).await
     }
 
     /// Requeues leases that are over and deletes some of the messages whose time is over: those stored at `too_old`

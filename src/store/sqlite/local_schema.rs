@@ -48,7 +48,7 @@ const MESSAGES: &str = "
     ) STRICT;
 
     CREATE INDEX messages_inbox ON messages (inbox);
-    CREATE INDEX messages_queue ON messages (inbox, status);
+    CREATE INDEX messages_queue ON messages (inbox) WHERE status = 'queued';
     CREATE INDEX messages_redeliver ON messages (inbox) WHERE redeliver = 1;
     CREATE INDEX messages_leases ON messages (lease_until) WHERE lease_until IS NOT NULL;
     CREATE INDEX messages_age ON messages (ts);

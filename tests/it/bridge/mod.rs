@@ -3,6 +3,7 @@
 
 mod crash;
 mod demo;
+mod endings;
 mod fake_relay;
 mod faults;
 mod files;

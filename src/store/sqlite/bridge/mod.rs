@@ -55,7 +55,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        self.db.call("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
+        self.db.call_single("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.
@@ -107,7 +107,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn is_seen(&self, agent: AgentName, id: MessageId) -> Result<bool, StoreError> {
-        self.db.call("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
+        self.db.call_single("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
     }
 
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
@@ -131,7 +131,9 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn pin_state(&self, person: Person, key: VerifyingKey) -> Result<PinState, StoreError> {
-        self.db.call("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string())).await
+        self.db
+            .call_single("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string()))
+            .await
     }
 
     /// Whether any key of `person` is pinned.
@@ -139,7 +141,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
-        self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+        self.db.call_single("bridge_has_pin", move |conn| pins::any(conn, &person)).await
     }
 
     /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.
@@ -162,7 +164,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
-        self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+        self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
     }
 
     /// Forgets what no relay can deliver again.

@@ -95,10 +95,9 @@ async fn ids(store: &LocalStore) -> Vec<String> {
 const MIXED: &str = "
     INSERT INTO messages (id, sender, recipient, ts, type, kind, body, ack, status)
         VALUES ('away', 'alpha', 'bob-billing', 1, 'message', 'request', '{}', 0, 'queued');
-    INSERT INTO outbox (id, agent, lane, kind, sender, remote, body, refs, error, expires_at, next_at)
-        VALUES ('away', 'alpha', 'l', 'request', 's', 'r', '{\"a\":\"é\n\"}', '[]', 0, 5, 6);
-    INSERT INTO bridged (agent, address, id, local_id, direction, kind, remote, keep_until)
-        VALUES ('alpha', 'a', 'away', 'away', 'out', 'request', 'r', 9);
+    INSERT INTO held (agent, id, person, reason, envelope, since)
+        VALUES ('alpha', 'away', 'globex/bob', 'key', '{\"a\":\"é\n\"}', 5);
+    INSERT INTO seen (agent, id, keep_until) VALUES ('alpha', 'away', 9);
     INSERT INTO files (message, zip) SELECT seq, x'00ff' FROM messages WHERE id = 'two';
     INSERT INTO pins (person, key, since) VALUES ('globex/bob', 'k1', 1), ('globex/bob', 'k2', 2);
 ";

@@ -151,7 +151,7 @@ impl Copy {
 #[derive(Debug)]
 pub struct NodeDatabase {
     conn: Connection,
-    path: PathBuf,
+    unfinished: disk::Unfinished,
 }
 
 impl NodeDatabase {
@@ -168,13 +168,11 @@ impl NodeDatabase {
     }
 
     fn create(path: &Path, schema: &str) -> Result<Self, StoreError> {
-        let new = disk::beside(path);
-        // What an earlier attempt has left.
-        let _ = std::fs::remove_file(&new);
-        drop(disk::open(&new)?);
-        let conn = Connection::open(&new)?;
+        let (unfinished, file) = disk::Unfinished::create(path)?;
+        drop(file);
+        let conn = Connection::open(unfinished.file())?;
         conn.execute_batch(&format!("{schema}; BEGIN"))?;
-        Ok(Self { conn, path: path.to_owned() })
+        Ok(Self { conn, unfinished })
     }
 
     /// # Errors
@@ -230,7 +228,7 @@ impl NodeDatabase {
     pub fn finish(self) -> Result<(), StoreError> {
         self.conn.execute_batch("COMMIT")?;
         self.conn.close().map_err(|(_, error)| error)?;
-        disk::place(&disk::beside(&self.path), &self.path, false)
+        self.unfinished.finish()
     }
 }
 

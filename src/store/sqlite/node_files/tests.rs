@@ -84,6 +84,8 @@ fn what_was_written_is_read_again() {
     assert_eq!(read.found, [v1::kept(message)]);
     assert!(NodeDatabase::v1(&path).unwrap().finish().is_err(), "nothing is overwritten");
     assert_eq!(read_v1(&path, folder.path()).unwrap().unwrap().found.len(), 1);
+    drop(NodeDatabase::v1(&folder.path().join("other.db")).unwrap());
+    assert_eq!(contents(folder.path()).len(), 1, "what was not finished is gone");
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn story(folder: &Path) -> Vec<Moment> {
     after!(leased.extend(pull(&store, 2).await));
     after!(ack(&store, &leased[0], Outcome::Completed).await);
     after!(
-        execute(&store, "DELETE FROM outbox; UPDATE messages SET status = 'leased' WHERE id = 'away'")
+        execute(&store, "DELETE FROM held; UPDATE messages SET status = 'leased' WHERE id = 'away'")
             .await
             .unwrap()
     );

@@ -40,6 +40,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("axum", &["broker/http", "relay/http", "admin/http"]),
     ("hyper", &["broker/http", "relay/http"]),
+    ("hyper_util", &["broker/http", "relay/http"]),
+    ("http_body_util", &["broker/http", "relay/http"]),
     // `admin/client`: a command asks the running process over loopback.
     ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks", "admin/client"]),
     ("rusqlite", &["store/sqlite"]),
@@ -97,10 +99,37 @@ fn used_layers(code: &str) -> Vec<String> {
     let mut used = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
-        let rest = rest.strip_prefix('{').unwrap_or(rest);
-        used.push(rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect());
+        match rest.strip_prefix('{') {
+            Some(list) => used.extend(first_level(list).into_iter().map(first_name)),
+            None => used.push(first_name(rest)),
+        }
     }
     used
+}
+
+fn first_name(path: &str) -> String {
+    path.trim_start().chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+}
+
+/// The members of a list in braces, up to its closing one.
+fn first_level(list: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut members) = (0, 0, Vec::new());
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                members.push(&list[from..at]);
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                members.push(&list[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    members
 }
 
 fn names_crate(code: &str, name: &str) -> bool {
@@ -179,7 +208,7 @@ fn files_stay_small() {
 
 #[test]
 fn the_checks_see_what_they_forbid() {
-    assert_eq!(used_layers("use crate::bridge::x; crate::{relay, y}"), ["bridge", "relay"]);
+    assert_eq!(used_layers("use crate::bridge::x; crate::{relay::{a, b}, y}"), ["bridge", "relay", "y"]);
     assert!(names_crate("use axum::Router;", "axum"));
     assert!(!names_crate("my_axum::x(); a::axum::y()", "axum"));
     assert!(is_in("broker/http/mod.rs", &["broker/http"]));

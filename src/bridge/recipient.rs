@@ -25,15 +25,16 @@ impl Outbound {
                 Recipient::Key,
             ));
         }
-        if self.encrypt == Encrypt::Never {
-            return Ok(Recipient::Open);
-        }
-        let recipient = match self.client.agent_key(&entry.remote.agent).await? {
-            Some(answer) => self.checked(&entry.remote.agent, &answer).await,
-            None if self.encrypt == Encrypt::Require => {
-                return Ok(Recipient::Nobody(self.unsealable(&entry.remote.agent).await?));
-            }
-            None => self.keyless(&entry.remote.agent).await,
+        let address = &entry.remote.agent;
+        let recipient = match self.encrypt {
+            Encrypt::Never => self.keyless(address).await,
+            Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {
+                Some(answer) => self.checked(address, &answer).await,
+                None if self.encrypt == Encrypt::Require => {
+                    return Ok(Recipient::Nobody(self.unsealable(address).await?));
+                }
+                None => self.keyless(address).await,
+            },
         };
         Ok(match recipient {
             Ok(recipient) => recipient,
@@ -86,8 +87,9 @@ impl Outbound {
 
     async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
         if self.store.was_sealed(address.clone()).await? {
-            let why =
-                format!("{address} had a key and has none now: plain text waits for a person's consent");
+            let now =
+                if self.encrypt == Encrypt::Never { "redsyn.encrypt is `never` now" } else { "has none now" };
+            let why = format!("{address} had a key and {now}: plain text waits for a person's consent");
             return Err(NotYet::Held(why, None));
         }
         Ok(Recipient::Open)

@@ -8,6 +8,7 @@ mod receipt;
 #[cfg(test)]
 mod tests;
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,19 @@ pub struct Service {
     pub(super) wakeups: Wakeups<AgentName>,
     /// Held calls are answered empty, at once.
     pub(super) stopping: CancellationToken,
+}
+
+/// Runs a change to its end, also when the client goes away meanwhile: else it could be kept and nobody woken.
+async fn settle<T: Send + 'static>(
+    change: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::spawn(change).await {
+        Ok(done) => done.map_err(busy),
+        Err(error) => {
+            tracing::error!(%error, "change_ended_badly");
+            Err(ApiError::busy())
+        }
+    }
 }
 
 /// What the store could not do. The store has logged why; the client is told to come back.
@@ -108,8 +122,13 @@ impl Service {
     }
 
     /// # Errors
-    /// `busy` when the store fails, as everywhere below.
+    /// `forbidden` for the name of a contact, whose mail would come here; `busy` when the store fails, as everywhere
+    /// below.
     pub async fn register(&self, agent: AgentName) -> Result<answer::Registered, ApiError> {
+        if self.carrier.route(&agent, agent.as_str()) == Route::Away {
+            let text = format!("\"{agent}\" is a contact beyond this machine: choose another name");
+            return Err(ApiError::new(Code::Forbidden, text));
+        }
         let now = self.clock.now();
         self.store.register(agent.clone(), now).await.map_err(busy)?;
         self.carrier.touched(&agent).await;
@@ -155,9 +174,13 @@ impl Service {
         };
         let local = match local {
             Some(agent) => {
-                let sent = self.store.send(message, agent.clone()).await.map_err(busy)?;
-                self.wakeups.wake(&agent);
-                sent
+                let (store, wakeups) = (self.store.clone(), self.wakeups.clone());
+                settle(async move {
+                    let sent = store.send(message, agent.clone()).await?;
+                    wakeups.wake(&agent);
+                    Ok(sent)
+                })
+                .await?
             }
             None => None,
         };
@@ -255,14 +278,20 @@ impl Service {
             max_attempts: self.max_attempts,
             now: self.clock.now(),
         };
-        match self.store.ack(ack).await.map_err(busy)? {
+        let (store, wakeups, carrier) = (self.store.clone(), self.wakeups.clone(), Arc::clone(&self.carrier));
+        let acker = agent.clone();
+        let acked = settle(async move {
+            let acked = store.ack(ack).await?;
+            match acked {
+                Acked::Settled { status: Status::Queued, .. } => wakeups.wake(&acker),
+                Acked::Settled { status: Status::Failed, .. } => carrier.ended(),
+                _ => {}
+            }
+            Ok(acked)
+        });
+        match acked.await? {
             Acked::Settled { status, attempts } => {
                 tracing::info!(id = ?brief(id.as_str()), %agent, status = status.as_str(), attempts, "message_acked");
-                match status {
-                    Status::Queued => self.wakeups.wake(&agent),
-                    Status::Failed => self.carrier.ended(),
-                    Status::Leased | Status::Done => {}
-                }
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })
             }
             Acked::UnknownMessage => Err(ApiError::no_such_message()),

@@ -12,6 +12,8 @@ use crate::runtime::error::RunError;
 mod ask;
 pub mod config;
 pub mod demo;
+pub mod export;
+pub mod import;
 pub mod init;
 pub mod keys;
 pub mod look;
@@ -56,6 +58,10 @@ pub enum Command {
     Keys(keys::Args),
     /// Run or administer a REDSYN relay for many nodes
     Relay(relay::RelayArgs),
+    /// Take over the messages of a Node broker (a start in its data folder does so by itself)
+    Import(import::Args),
+    /// Write the messages as the files of the Node broker, to go back to it
+    Export(export::Args),
     /// Check our cryptography and addresses against a file of known answers
     Vectors(vectors::Args),
 }
@@ -74,6 +80,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Some(Command::Reload(args)) => look::reload(args),
         Some(Command::Keys(args)) => keys::run(args),
         Some(Command::Relay(args)) => relay::run(args),
+        Some(Command::Import(args)) => import::run(args),
+        Some(Command::Export(args)) => export::run(args),
         Some(Command::Vectors(args)) => vectors::run(args),
     }
 }
@@ -85,6 +93,19 @@ fn block_on<T>(work: impl Future<Output = Result<T, RunError>>) -> Result<T, Run
         .build()
         .map_err(|error| RunError::other(format!("cannot start: {error}")))?
         .block_on(work)
+}
+
+/// Tells on standard error how far a long work is, so rarely that it hides nothing else.
+fn progress(done: &'static str) -> impl FnMut(usize, Option<usize>) {
+    const EVERY: usize = 10_000;
+    let mut told = 0;
+    move |count, all| {
+        if count / EVERY > told {
+            let all = all.map_or_else(String::new, |all| format!(" of {all}"));
+            print::aside(format_args!("{done} {count}{all} messages"));
+        }
+        told = count / EVERY;
+    }
 }
 
 /// Says why on standard error.

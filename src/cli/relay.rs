@@ -1,21 +1,25 @@
-//! `redsyn-bridge relay --config FILE serve | user add|ls | node add`: a relay for many nodes, and who may use it.
+//! `redsyn-bridge relay --config FILE serve | user add|ls|rm | node add|ls|rm | invites`: a relay for many nodes, and
+//! who may use it. The commands reach a relay that runs through its door, and the store itself when none does.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::print;
 use crate::config::relay::RelayConfig;
 use crate::domain::clock::SystemClock;
 use crate::domain::random::SystemRandom;
-use crate::relay::{RelayError, Service};
+use crate::relay::Settings;
+use crate::relay::admin::AdminCommand;
+use crate::relay::limits::CallLimits;
 use crate::runtime::error::RunError;
+use crate::runtime::relay_door::{self, Door};
 use crate::runtime::relay_host::RelayStore;
-use crate::runtime::{signals, telemetry};
-use crate::store::relay::{PersonId, PersonSummary};
+use crate::runtime::{signals, telemetry, tls};
 
 const LOG: &str = "redsyn_bridge=info";
 
@@ -28,7 +32,7 @@ pub struct RelayArgs {
     command: RelayCommand,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum RelayCommand {
     /// Serve until SIGTERM or Ctrl-C
     Serve,
@@ -38,9 +42,14 @@ enum RelayCommand {
     /// Nodes: machines and servers of people
     #[command(subcommand)]
     Node(NodeCommand),
+    /// List the invitations that wait for somebody to join
+    Invites {
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum UserCommand {
     /// Add a person; prints their id
     Add {
@@ -56,9 +65,16 @@ enum UserCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Remove a person: their tokens, agents, subscriptions, webhooks and teams
+    Rm {
+        /// Email or id of the person
+        user: String,
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum NodeCommand {
     /// Add a node; prints its token, which is never shown again
     Add {
@@ -67,6 +83,21 @@ enum NodeCommand {
         user: String,
         #[arg(long)]
         name: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// List nodes
+    Ls {
+        /// Only those of this person: email or id
+        #[arg(long)]
+        user: Option<String>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a node: its token is refused from then on
+    Rm {
+        /// Its id, as `node ls` shows it
+        node: String,
         #[arg(long)]
         json: bool,
     },
@@ -84,90 +115,117 @@ async fn command(args: &RelayArgs) -> Result<(), RunError> {
     let config = RelayConfig::load(&args.config).map_err(|error| RunError::Config(error.to_string()))?;
     let stop = CancellationToken::new();
     signals::cancel_on_signal(stop.clone());
-    let store = RelayStore::open(
-        &config.data_dir,
-        config.plans.clone(),
-        config.trusted_proxies.clone(),
-        SystemClock::shared(),
-        SystemRandom::shared(),
-    )
-    .await?;
-    if matches!(args.command, RelayCommand::Serve) {
-        return serve(store, &config, stop).await;
-    }
-    let done = administer(&store.service, &args.command).await;
-    done.and(store.close().await)
-}
-
-async fn serve(store: RelayStore, config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {
-    let mut host = store.listen(&config.listen.to_string(), "listen").await?;
-    print::line(format_args!("listening on http://{}", host.address()));
-    let ended = tokio::select! {
-        () = stop.cancelled() => Ok(()),
-        ended = host.ended() => ended,
+    let Some((command, json)) = asked(&args.command) else {
+        return serve(&config, stop).await;
     };
-    ended.and(host.stop().await)
-}
-
-async fn administer(service: &Service, command: &RelayCommand) -> Result<(), RunError> {
-    match command {
-        RelayCommand::Serve => {}
-        RelayCommand::User(UserCommand::Add { email, plan, json }) => {
-            let id = service.create_person(email, plan).await.map_err(refused)?;
-            answer(*json, &id, || json!({"id": id.to_string(), "email": email, "plan": plan}));
-        }
-        RelayCommand::User(UserCommand::Ls { json }) => list(&service.list().await.map_err(refused)?, *json),
-        RelayCommand::Node(NodeCommand::Add { user, name, json }) => {
-            let person = person(service, user).await?;
-            let token = service.create_node(person, name).await.map_err(refused)?;
-            answer(
-                *json,
-                &token.expose(),
-                || json!({"token": token.expose(), "user": person.to_string(), "name": name}),
-            );
-        }
-    }
+    let answer = match relay_door::ask(&config.data_dir, &command).await? {
+        Some(answer) => answer,
+        None => on_the_store(&config, command.clone()).await?,
+    };
+    show(&command, &answer, json);
     Ok(())
 }
 
-fn refused(error: RelayError) -> RunError {
-    RunError::other(error.to_string())
+/// What is asked of the relay, and whether the answer is wanted as JSON. `None`: to be one.
+fn asked(command: &RelayCommand) -> Option<(AdminCommand, bool)> {
+    Some(match command.clone() {
+        RelayCommand::Serve => return None,
+        RelayCommand::User(UserCommand::Add { email, plan, json }) => {
+            (AdminCommand::UserAdd { email, plan }, json)
+        }
+        RelayCommand::User(UserCommand::Ls { json }) => (AdminCommand::UserLs, json),
+        RelayCommand::User(UserCommand::Rm { user, json }) => (AdminCommand::UserRm { user }, json),
+        RelayCommand::Node(NodeCommand::Add { user, name, json }) => {
+            (AdminCommand::NodeAdd { user, name }, json)
+        }
+        RelayCommand::Node(NodeCommand::Ls { user, json }) => (AdminCommand::NodeLs { user }, json),
+        RelayCommand::Node(NodeCommand::Rm { node, json }) => (AdminCommand::NodeRm { node }, json),
+        RelayCommand::Invites { json } => (AdminCommand::Invites, json),
+    })
 }
 
-async fn person(service: &Service, user: &str) -> Result<PersonId, RunError> {
-    if let Ok(id) = user.parse() {
-        return Ok(id);
-    }
-    let person = service.person_by_email(user).await.map_err(refused)?;
-    person
-        .map(|person| person.id)
-        .ok_or_else(|| RunError::other(format!("there is no person {user}: add them with `relay user add`")))
+async fn open(config: &RelayConfig) -> Result<RelayStore, RunError> {
+    let settings = Settings {
+        plans: Arc::new(config.plans.clone()),
+        trusted_proxies: config.trusted_proxies.clone(),
+        insecure_targets: config.insecure_targets,
+        limits: CallLimits { per_token: config.limits.per_token, per_address: config.limits.per_address },
+        remote_metrics: config.remote_metrics,
+        ..Settings::default()
+    };
+    RelayStore::open(&config.data_dir, settings, SystemClock::shared(), SystemRandom::shared()).await
 }
 
-fn list(people: &[PersonSummary], json: bool) {
+async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {
+    let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let store = open(config).await?;
+    let service = Arc::clone(&store.service);
+    let mut host = store.listen_with(&config.listen.to_string(), "listen", tls).await?;
+    let mut door = match Door::open(&config.data_dir, service, &SystemRandom).await {
+        Ok(door) => door,
+        Err(error) => return Err(host.stop().await.err().unwrap_or(error)),
+    };
+    print::line(format_args!("listening on {scheme}://{}", host.address()));
+    let ended = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        ended = host.ended() => ended,
+        ended = door.ended() => ended,
+    };
+    door.close(&SystemClock).await;
+    ended.and(host.stop().await)
+}
+
+async fn on_the_store(config: &RelayConfig, command: AdminCommand) -> Result<Value, RunError> {
+    let store = open(config).await?;
+    let done = store.service.administer(command).await;
+    let done = done.map_err(|error| RunError::other(error.to_string()));
+    store.close().await?;
+    done
+}
+
+/// Just the one thing a script wants, a line for each of a list, or everything.
+fn show(command: &AdminCommand, answer: &Value, json: bool) {
     if json {
-        let people: Vec<_> = people.iter().map(as_json).collect();
-        print::line(json!(people));
+        print::line(answer);
         return;
     }
-    let width = people.iter().map(|one| one.person.email.len()).max().unwrap_or_default();
-    for one in people {
-        let nodes: Vec<_> = one.nodes.iter().map(|node| node.name.as_str()).collect();
-        let (person, nodes) = (&one.person, nodes.join(", "));
-        print::line(format_args!("{}  {:<width$}  {}  {nodes}", person.id, person.email, person.plan));
+    let columns: &[&str] = match command {
+        AdminCommand::UserAdd { .. } | AdminCommand::UserRm { .. } | AdminCommand::NodeRm { .. } => &["id"],
+        AdminCommand::NodeAdd { .. } => &["token"],
+        AdminCommand::UserLs => &["id", "email", "plan", "nodes"],
+        AdminCommand::NodeLs { .. } => &["id", "email", "name"],
+        AdminCommand::Invites => &["org", "team", "email"],
+    };
+    let rows = match answer {
+        Value::Array(rows) => rows.iter().collect(),
+        one => vec![one],
+    };
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|row| columns.iter().map(|name| cell(&row[*name])).collect()).collect();
+    for line in aligned(&rows) {
+        print::line(line);
     }
 }
 
-fn as_json(one: &PersonSummary) -> serde_json::Value {
-    let nodes: Vec<_> = one
-        .nodes
-        .iter()
-        .map(|node| json!({"id": node.id.to_string(), "name": node.name, "has_key": node.has_key}))
-        .collect();
-    json!({"id": one.person.id.to_string(), "email": one.person.email, "plan": one.person.plan, "nodes": nodes})
+/// A text as it is; a list of nodes as their names.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(|item| cell(&item["name"])).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
-/// Just the one thing a script wants, or everything.
-fn answer(json: bool, bare: &dyn std::fmt::Display, all: impl FnOnce() -> serde_json::Value) {
-    if json { print::line(all()) } else { print::line(bare) }
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:<0$}", width(column)));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        })
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! `relay.yaml`: a relay of its own. Paths are relative to the file.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -15,6 +16,10 @@ const DEFAULT_DATA_DIR: &str = "data";
 const UNLIMITED: &str = "unlimited";
 const MB: u64 = 1 << 20;
 const DAY: u64 = 24 * 60 * 60;
+/// Calls a minute and token: a hundred a second, far beyond what an agent needs, far below what a loop does.
+const TOKEN_CALLS: u32 = 6_000;
+/// Calls a minute and address: an office behind one address has many tokens.
+const ADDRESS_CALLS: u32 = 30_000;
 /// The longest a message may wait on any plan (spec, «Límites»).
 const TTL_DAYS_MAX: u64 = 30;
 
@@ -24,6 +29,26 @@ pub struct RelayConfig {
     pub data_dir: PathBuf,
     pub trusted_proxies: Vec<IpNet>,
     pub plans: Plans,
+    /// Webhooks may point anywhere: for tests.
+    pub insecure_targets: bool,
+    pub tls: Option<TlsFiles>,
+    pub limits: CallLimits,
+    /// `/metrics` answers everybody, not only this machine.
+    pub remote_metrics: bool,
+}
+
+/// PEM files: a certificate with its chain, and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Calls a minute; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallLimits {
+    pub per_token: Option<NonZeroU32>,
+    pub per_address: Option<NonZeroU32>,
 }
 
 impl RelayConfig {
@@ -42,12 +67,10 @@ impl RelayConfig {
 
 fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
     let mut root = Fields::of(value, "relay")?;
-    for (key, instead) in [("tls", "put the relay behind a TLS proxy"), ("database", "use dataDir")] {
-        if root.take(key).is_some() {
-            return Err(root.wrong(key, format!("is not available yet: {instead}")));
-        }
+    if root.take("database").is_some() {
+        return Err(root.wrong("database", "is not available yet: use dataDir"));
     }
-    webhooks(&mut root)?;
+    let insecure_targets = webhooks(&mut root)?;
     let listen = match root.text("listen")? {
         None => DEFAULT_LISTEN,
         Some(text) => {
@@ -59,18 +82,62 @@ fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
         data_dir: base.join(root.text("dataDir")?.as_deref().unwrap_or(DEFAULT_DATA_DIR)),
         trusted_proxies: trusted_proxies(&mut root)?,
         plans: plans(&mut root)?,
+        insecure_targets,
+        tls: tls(&mut root, base)?,
+        limits: limits(&mut root)?,
+        remote_metrics: metrics(&mut root)?,
     };
     root.finish()?;
     Ok(config)
 }
 
-fn webhooks(root: &mut Fields) -> Result<(), KeyError> {
-    let Some(section) = root.section("webhooks")? else { return Ok(()) };
+fn webhooks(root: &mut Fields) -> Result<bool, KeyError> {
+    let section = root.section("webhooks")?.unwrap_or_default();
     let mut webhooks = Fields::of(&Value::Mapping(section), "relay.webhooks")?;
-    if webhooks.flag("allow_insecure_targets")? == Some(true) {
-        return Err(webhooks.wrong("allow_insecure_targets", "is not available yet: there are no webhooks"));
+    let insecure = webhooks.flag("allow_insecure_targets")?.unwrap_or(false);
+    webhooks.finish()?;
+    Ok(insecure)
+}
+
+fn tls(root: &mut Fields, base: &Path) -> Result<Option<TlsFiles>, KeyError> {
+    let Some(section) = root.section("tls")? else { return Ok(None) };
+    let mut tls = Fields::of(&Value::Mapping(section), "relay.tls")?;
+    let (cert, key) = (tls.text("cert")?, tls.text("key")?);
+    tls.finish()?;
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert: base.join(cert), key: base.join(key) })),
+        _ => Err(root.wrong("tls", "needs both cert and key")),
     }
-    webhooks.finish()
+}
+
+fn limits(root: &mut Fields) -> Result<CallLimits, KeyError> {
+    let section = root.section("limits")?.unwrap_or_default();
+    let mut fields = Fields::of(&Value::Mapping(section), "relay.limits")?;
+    let limits = CallLimits {
+        per_token: calls(&mut fields, "callsPerMinuteAndToken", TOKEN_CALLS)?,
+        per_address: calls(&mut fields, "callsPerMinuteAndAddress", ADDRESS_CALLS)?,
+    };
+    fields.finish()?;
+    Ok(limits)
+}
+
+fn calls(fields: &mut Fields, key: &str, default: u32) -> Result<Option<NonZeroU32>, KeyError> {
+    match limit(fields, key)? {
+        None => Ok(NonZeroU32::new(default)),
+        Some(None) => Ok(None),
+        Some(Some(number)) => match u32::try_from(number).ok().and_then(NonZeroU32::new) {
+            Some(number) => Ok(Some(number)),
+            None => Err(fields.wrong(key, format!("must be at least 1, or {UNLIMITED}"))),
+        },
+    }
+}
+
+fn metrics(root: &mut Fields) -> Result<bool, KeyError> {
+    let section = root.section("metrics")?.unwrap_or_default();
+    let mut metrics = Fields::of(&Value::Mapping(section), "relay.metrics")?;
+    let remote = metrics.flag("allow_remote")?.unwrap_or(false);
+    metrics.finish()?;
+    Ok(remote)
 }
 
 /// Single addresses and whole networks.

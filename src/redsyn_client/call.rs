@@ -26,8 +26,9 @@ use crate::proto::redsyn::policy::Policy;
 /// The time for everything but a held inbox call; a relay that is slower is treated as away.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of an answer: a take of 50 envelopes of 64 KB, each with its signed payload beside it, fits.
-const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+/// The most bytes of an answer. References have no limit in the protocol and stand twice in a signed envelope: what one
+/// sender puts in must not make a whole take unreadable, and with it the mail of others.
+const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
 /// The most characters kept of a relay's reason: it is shown to people and written to the log.
 const REASON_LIMIT: usize = 500;
 
@@ -57,6 +58,9 @@ pub struct Receipt {
     /// The recipient with its session.
     #[serde(default)]
     pub to: Option<String>,
+    /// The id was known: this is the receipt of the first message under it.
+    #[serde(default)]
+    pub duplicate: bool,
 }
 
 /// How to take: seconds to hold the call (at most 25), seconds of lease.

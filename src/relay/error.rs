@@ -1,5 +1,7 @@
 //! Why a call was refused or failed, and the one place that says with which status and words.
 
+use std::time::Duration;
+
 use crate::domain::relay::refusal::{Quota, Refusal};
 use crate::proto::redsyn::error::ErrorBody;
 use crate::store::StoreError;
@@ -27,6 +29,9 @@ pub enum RelayError {
     UnknownToken,
     #[error("unknown Redsyn-Version {0:?}; known: {known}", known = versions::KNOWN.join(", "))]
     UnknownVersion(String),
+    /// Not the plan's limit: worth trying again.
+    #[error("too many calls; try again in {} s", .0.as_secs().max(1))]
+    TooMany(Duration),
     #[error("there is no such call")]
     NoSuchCall,
     #[error("that method is not for this call")]
@@ -78,6 +83,7 @@ impl RelayError {
             Self::TooSlow => 408,
             Self::TooLarge(_) => 413,
             Self::Invalid(_) => 422,
+            Self::TooMany(_) => 429,
             Self::Store(StoreError::Full) => 507,
             Self::Store(StoreError::Stopped | StoreError::Locked) => 503,
             Self::Store(StoreError::ReadOnly(_) | StoreError::Damaged(_) | StoreError::Other(_)) => 500,
@@ -94,7 +100,7 @@ fn refusal_status(refusal: &Refusal) -> u16 {
         | Refusal::Policy { .. }
         | Refusal::NoActiveLink { .. }
         | Refusal::LinkRules { .. }
-        | Refusal::Quota(Quota::Files | Quota::Agents | Quota::Links) => 403,
+        | Refusal::Quota(Quota::Files | Quota::Agents | Quota::Links | Quota::Webhooks) => 403,
         Refusal::NoAgent(_)
         | Refusal::NotAnnounced(_)
         | Refusal::NoKey(_)
@@ -102,13 +108,17 @@ fn refusal_status(refusal: &Refusal) -> u16 {
         | Refusal::NoTeam { .. }
         | Refusal::NoMember { .. }
         | Refusal::NoPerson(_)
+        | Refusal::NoNode(_)
         | Refusal::NoSession { .. }
         | Refusal::NoRequest(_)
         | Refusal::NoLink(..)
         | Refusal::NoMessage(_)
         | Refusal::NoFiles(_)
+        | Refusal::NoTopic(_)
         | Refusal::NoThread(_) => 404,
         Refusal::Taken(_)
+        | Refusal::Creator(_)
+        | Refusal::MemberAlready(_)
         | Refusal::OtherKey
         | Refusal::IdTaken
         | Refusal::SessionClosed { .. }

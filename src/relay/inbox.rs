@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RelayError;
+use super::metrics::Counter;
 use super::service::Service;
 use super::views::DeliveredJson;
 use crate::domain::clock::Timestamp;
@@ -57,6 +58,9 @@ impl Service {
         let deadline = self.now().plus(Duration::from_secs(query.wait_secs.min(WAIT_MAX_SECS)));
         let take = Take { person: caller.person, node: caller.node, agent, what: query.what() };
         let delivered = self.wait_for_something(take, deadline).await?;
+        if !query.peek {
+            self.metrics.add(Counter::MessagesTaken, u64::try_from(delivered.len()).unwrap_or(u64::MAX));
+        }
         for message in &delivered {
             let (id, attempts) = (&message.message.id, message.attempts);
             tracing::debug!(id = ?id.as_str(), node = %caller.node, attempts, "relay_message_taken");
@@ -101,6 +105,8 @@ impl Service {
             return Err(RelayError::invalid(format!("ids: at most {ACK_MAX} at once")));
         }
         let (store, now, person) = (Arc::clone(&self.store), self.now(), caller.person);
-        self.settle(async move { store.confirm(person, agent, ids, now).await }).await
+        let confirmed = self.settle(async move { store.confirm(person, agent, ids, now).await }).await?;
+        self.metrics.add(Counter::MessagesConfirmed, u64::try_from(confirmed.len()).unwrap_or(u64::MAX));
+        Ok(confirmed)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::RelayError;
+use super::metrics::Counter;
 use super::service::Service;
 use super::views::ThreadMessageJson;
 use crate::crypto::sign::VerifyingKey;
@@ -40,6 +41,8 @@ impl Service {
         let (store, now) = (Arc::clone(&self.store), self.now());
         let sent = self.settle(async move { store.send(draft, now).await }).await?;
         let (id, duplicate) = (&sent.receipt.id, sent.duplicate);
+        let counter = if duplicate { Counter::MessagesDuplicate } else { Counter::MessagesAccepted };
+        self.metrics.add(counter, 1);
         tracing::info!(id = ?id.as_str(), to = sent.receipt.to, node = %caller.node, duplicate, "relay_message_accepted");
         Ok(sent)
     }
@@ -166,6 +169,7 @@ fn route(envelope: &SentEnvelope) -> Result<Route, RelayError> {
         (Kind::Event, Destination::Agent(_)) => {
             Err(RelayError::invalid("an event goes to a topic, not to an agent"))
         }
-        _ => Err(RelayError::invalid("events are not offered by this relay yet")),
+        (Kind::Event, Destination::Topic(topic)) => Ok(Route::Event { topic }),
+        (Kind::Progress | Kind::Reply, _) => Err(RelayError::invalid("an answer needs reply_to")),
     }
 }

@@ -1,11 +1,14 @@
 //! What whoever runs the relay may do: people and nodes. Not reachable over the protocol.
 
+use std::sync::Arc;
+
+use super::orgs::check_email;
 use super::service::Service;
 use super::{RelayError, versions};
 use crate::config::redsyn::Scope;
 use crate::crypto::base64url;
 use crate::crypto::secret::Secret;
-use crate::store::relay::{Home, Person, PersonId, PersonSummary, TokenHash};
+use crate::store::relay::{Home, Invite, NodeId, Person, PersonId, PersonSummary, TokenHash};
 
 /// Marks a token for people and for secret scanners.
 const TOKEN_PREFIX: &str = "rsn_";
@@ -21,9 +24,7 @@ impl Service {
             let names = self.settings.plans.names().collect::<Vec<_>>().join(", ");
             return Err(RelayError::invalid(format!("there is no plan {plan:?}; known: {names}")));
         }
-        if !email.contains('@') || email.len() > TEXT_MAX || email.contains(char::is_whitespace) {
-            return Err(RelayError::invalid("email must be an address"));
-        }
+        check_email(email)?;
         Ok(self.store.create_person(email.to_owned(), plan.to_owned(), self.now()).await?)
     }
 
@@ -40,6 +41,33 @@ impl Service {
         let node = self.store.create_node(person, name.to_owned(), hash, self.now()).await?;
         tracing::info!(%person, %node, "relay_node_created");
         Ok(token)
+    }
+
+    /// Takes away everything they could act with: tokens, agents, subscriptions, webhooks, teams.
+    ///
+    /// # Errors
+    /// When there is no such person, or they created an organisation.
+    pub async fn remove_person(self: &Arc<Self>, person: PersonId) -> Result<(), RelayError> {
+        let (store, now) = (Arc::clone(&self.store), self.now());
+        self.settle(async move { store.remove_person(person, now).await }).await?;
+        tracing::info!(%person, "relay_person_removed");
+        Ok(())
+    }
+
+    /// Its token is refused from the next call on.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub async fn remove_node(&self, node: NodeId) -> Result<(), RelayError> {
+        self.store.remove_node(node).await?;
+        tracing::info!(%node, "relay_node_removed");
+        Ok(())
+    }
+
+    /// # Errors
+    /// When the store fails.
+    pub async fn invites(&self) -> Result<Vec<Invite>, RelayError> {
+        Ok(self.store.invites().await?)
     }
 
     /// # Errors

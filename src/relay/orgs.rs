@@ -1,5 +1,7 @@
 //! Organisations, teams and their members.
 
+use serde_json::{Value, json};
+
 use super::service::Service;
 use super::{RelayError, versions};
 use crate::proto::redsyn::address::Name;
@@ -15,6 +17,20 @@ pub(super) fn new_name(text: &str, field: &str) -> Result<Name, RelayError> {
         return Err(RelayError::invalid(format!("{field}: a name has at most {NAME_MAX} characters")));
     }
     Ok(name)
+}
+
+/// The longest address there can be is 254 characters.
+const EMAIL_MAX: usize = 254;
+
+/// Only what would surely be wrong: whether an address exists is for mail servers to know.
+pub(super) fn check_email(email: &str) -> Result<(), RelayError> {
+    let plain = email.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
+    let printable = !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
+    if plain && printable && email.len() <= EMAIL_MAX {
+        Ok(())
+    } else {
+        Err(RelayError::invalid("email must be an address"))
+    }
 }
 
 impl Service {
@@ -33,6 +49,65 @@ impl Service {
         self.store.create_org(caller.person, org.clone(), me.clone(), version, self.now()).await?;
         tracing::info!(%org, person = %caller.person, "relay_org_created");
         Ok((org, me))
+    }
+
+    /// `POST /orgs/{org}/invites`. No mail is sent: the person sees it in `GET /me`, the operator with
+    /// `relay invites`.
+    ///
+    /// # Errors
+    /// When the caller is no admin, there is no such team, or the person is a member already.
+    pub async fn invite(
+        &self,
+        caller: &Caller,
+        org: &Name,
+        email: &str,
+        team: &str,
+    ) -> Result<Name, RelayError> {
+        check_email(email)?;
+        let team: Name = team.parse().map_err(|error| RelayError::invalid(format!("team: {error}")))?;
+        let now = self.now();
+        self.store.invite(caller.person, org.clone(), email.to_owned(), team.clone(), now).await?;
+        tracing::info!(%org, by = %caller.person, "relay_invited");
+        Ok(team)
+    }
+
+    /// `POST /orgs/{org}/join`. Gives the handle and the team.
+    ///
+    /// # Errors
+    /// Without an invitation, or when the handle is wrong or taken.
+    pub async fn join(&self, caller: &Caller, org: &Name, me: &str) -> Result<(Name, Name), RelayError> {
+        let me = new_name(me, "me")?;
+        let team = self.store.join(caller.person, org.clone(), me.clone(), self.now()).await?;
+        tracing::info!(%org, person = %caller.person, "relay_joined");
+        Ok((me, team))
+    }
+
+    /// `GET /orgs/{org}/usage`. A limit that is null is none.
+    ///
+    /// # Errors
+    /// When the caller is no member.
+    pub async fn usage(&self, caller: &Caller, org: &Name) -> Result<Value, RelayError> {
+        let usage = self.store.usage(caller.person, org.clone(), self.now()).await?;
+        let limits = usage.limits;
+        Ok(json!({
+            "org": org,
+            "plan": usage.plan,
+            "used": {
+                "messages": usage.messages,
+                "files": usage.files_bytes,
+                "agents": usage.agents,
+                "links": usage.links,
+                "webhooks": usage.webhooks,
+            },
+            "limits": {
+                "messages": limits.messages_per_day,
+                "files": limits.files_bytes,
+                "agents": limits.agents,
+                "links": limits.links,
+                "webhooks": limits.webhooks,
+                "ttl": limits.ttl_secs,
+            },
+        }))
     }
 
     /// `POST /orgs/{org}/teams`.

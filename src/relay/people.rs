@@ -25,12 +25,15 @@ impl Service {
             .iter()
             .map(|org| json!({"handle": org.org, "me": org.me, "admin": org.admin, "teams": org.teams, "version": org.version}))
             .collect();
+        let invites = self.store.invites_of(caller.email.clone()).await?;
+        let invites: Vec<Value> =
+            invites.iter().map(|invite| json!({"org": invite.org, "team": invite.team})).collect();
         Ok(json!({
             "person": caller.person.to_string(),
             "email": caller.email,
             "node": caller.node_name,
             "orgs": orgs,
-            "invites": [],
+            "invites": invites,
             "versions": versions::KNOWN,
         }))
     }

@@ -1,26 +1,57 @@
 //! What the calls share: the store, the clock, who waits, and when to stop.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::watch;
 
 use super::RelayError;
+use super::limits::{CallLimiter, CallLimits};
+use super::metrics::{Counter, Metrics};
+use super::webhooks::PushQueue;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::store::StoreError;
-use crate::store::relay::{Changed, RelayStore, RelayStoreError};
+use crate::store::relay::{Changed, NodeId, RelayStore, RelayStoreError, TokenHash};
+
+/// How long the head of a request may take, and a connection stay idle: longer than any client's own patience
+/// between two polls, short enough that silent connections do not pile up.
+const HEAD_TIME: Duration = Duration::from_secs(75);
+/// How long a store that is well takes at the most to look something up.
+const HEALTHY: Duration = Duration::from_secs(5);
 
 /// What whoever runs the relay decides.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub plans: Arc<Plans>,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Webhooks may point anywhere, also at this machine: for tests.
+    pub insecure_targets: bool,
+    pub limits: CallLimits,
+    /// `/metrics` answers everybody, not only this machine.
+    pub remote_metrics: bool,
+    /// How long the head of a request may take.
+    pub head_time: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            plans: Arc::default(),
+            trusted_proxies: Vec::new(),
+            insecure_targets: false,
+            limits: CallLimits::default(),
+            remote_metrics: false,
+            head_time: HEAD_TIME,
+        }
+    }
 }
 
 /// A relay. Its methods are the calls of the protocol, one file per concern.
@@ -33,6 +64,10 @@ pub struct Service {
     pub(super) wakeups: Wakeups<AgentAddress>,
     /// The earliest thing due that the sweep has not heard of.
     pub(super) due: watch::Sender<Option<Timestamp>>,
+    pub(super) limiter: CallLimiter,
+    pub(super) metrics: Metrics,
+    /// Agents that have something to push.
+    pub(super) to_push: PushQueue,
     stop: watch::Sender<bool>,
 }
 
@@ -44,12 +79,15 @@ impl Service {
         settings: Settings,
     ) -> Arc<Self> {
         Arc::new(Self {
+            limiter: CallLimiter::new(settings.limits, &clock),
             store,
             clock,
             random,
             settings,
             wakeups: Wakeups::default(),
             due: watch::Sender::new(None),
+            metrics: Metrics::default(),
+            to_push: PushQueue::default(),
             stop: watch::Sender::new(false),
         })
     }
@@ -83,8 +121,41 @@ impl Service {
         &self.clock
     }
 
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn check_health(&self) -> Result<(), RelayError> {
+        let nobody = TokenHash::of("");
+        tokio::select! {
+            looked = self.store.caller(nobody) => Ok(looked.map(drop)?),
+            () = self.clock.sleep(HEALTHY) => Err(StoreError::Locked.into()),
+        }
+    }
+
+    /// Counts a call from an address; from then on it may have been one too many.
+    ///
+    /// # Errors
+    /// When there were too many.
+    pub(super) fn admit_address(&self, address: IpAddr) -> Result<(), RelayError> {
+        self.limiter.check_address(address).map_err(|wait| self.too_many(wait))
+    }
+
+    /// # Errors
+    /// When there were too many.
+    pub(super) fn admit_node(&self, node: NodeId) -> Result<(), RelayError> {
+        self.limiter.check_token(node).map_err(|wait| self.too_many(wait))
+    }
+
+    fn too_many(&self, wait: Duration) -> RelayError {
+        self.metrics.add(Counter::CallsLimited, 1);
+        RelayError::TooMany(wait)
     }
 
     /// At how many mailboxes somebody waits.
@@ -113,6 +184,9 @@ impl Service {
     pub(super) fn spread<T>(&self, changed: Changed<T>) -> T {
         for agent in &changed.wake {
             self.wakeups.wake(agent);
+        }
+        for agent in changed.push {
+            self.to_push.mark(agent);
         }
         if let Some(due) = changed.due {
             self.due.send_if_modified(|earliest| {

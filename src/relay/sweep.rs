@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::metrics::Counter;
 use super::service::Service;
 use crate::domain::clock::Timestamp;
 
@@ -42,6 +43,13 @@ impl Service {
         if swept.leases_ended + swept.expired > 0 {
             let (leases_ended, expired, abandoned) = (swept.leases_ended, swept.expired, swept.abandoned);
             tracing::info!(leases_ended, expired, abandoned, "relay_swept");
+        }
+        for (counter, count) in [
+            (Counter::LeasesEnded, swept.leases_ended),
+            (Counter::MessagesExpired, swept.expired),
+            (Counter::MessagesAbandoned, swept.abandoned),
+        ] {
+            self.metrics.add(counter, count);
         }
         let latest = now.plus(LONGEST);
         if swept.more { now } else { swept.next.map_or(latest, |next| next.min(latest)) }

@@ -6,9 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::RelayError;
 use crate::domain::clock::Timestamp;
+use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::Kind;
 use crate::store::StoreError;
-use crate::store::relay::{AgentView, Delivered, LinkSide, LinkView, Signed, StoredMessage};
+use crate::store::relay::{
+    AgentView, Delivered, LinkSide, LinkView, SessionContent, SessionPage, Signed, StoredMessage,
+};
 
 /// An agent with its presence and policy.
 #[derive(Debug, Serialize)]
@@ -144,6 +147,39 @@ impl ThreadMessageJson {
     pub(super) fn new(message: StoredMessage) -> Result<Self, RelayError> {
         let encrypted = message.encrypted;
         Ok(Self { envelope: EnvelopeJson::new(message)?, encrypted })
+    }
+}
+
+/// A session, as far as whoever asked may see it.
+#[derive(Debug, Serialize)]
+pub struct SessionJson {
+    id: String,
+    #[serde(flatten)]
+    content: Option<SessionContentJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct SessionContentJson {
+    agent: AgentAddress,
+    title: String,
+    open: bool,
+    created: i64,
+    messages: Vec<ThreadMessageJson>,
+}
+
+impl SessionJson {
+    pub(super) fn new(agent: AgentAddress, page: SessionPage) -> Result<Self, RelayError> {
+        let content = |content: SessionContent| {
+            let messages = content.messages.into_iter().map(ThreadMessageJson::new);
+            Ok::<_, RelayError>(SessionContentJson {
+                agent,
+                title: content.title,
+                open: content.open,
+                created: content.created.secs(),
+                messages: messages.collect::<Result<_, _>>()?,
+            })
+        };
+        Ok(Self { id: page.id, content: page.content.map(content).transpose()? })
     }
 }
 

@@ -64,6 +64,12 @@ impl DataFolder {
         Ok(Some(Self { path: path.to_owned(), _lock: lock }))
     }
 
+    /// Whether a process owns the folder just now.
+    pub fn is_owned(path: &Path) -> bool {
+        let file = OpenOptions::new().read(true).write(true).open(path.join(LOCK));
+        file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

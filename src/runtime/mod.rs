@@ -4,11 +4,16 @@
 pub mod admin;
 pub mod data_folder;
 pub mod error;
+pub mod hand_over;
 pub mod key_files;
 pub mod listen;
+pub mod local_store;
 pub mod node;
 pub mod operator;
+pub mod relay_door;
 pub mod relay_host;
 pub mod secrets;
 pub mod signals;
+pub mod takeover;
 pub mod telemetry;
+pub mod tls;

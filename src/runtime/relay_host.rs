@@ -4,19 +4,19 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use rustls::ServerConfig;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::data_folder::DataFolder;
-use super::error::RunError;
+use super::error::{RunError, cannot_open};
 use super::listen::listen;
 use crate::config::redsyn::Scope;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
-use crate::domain::relay::plan::Plans;
-use crate::relay::{self, RelayError, Service, Settings};
+use crate::proto::redsyn::keys::KeyRegistration;
+use crate::relay::{self, Listening, RelayError, Service, Settings};
 use crate::store::sqlite::relay::SqliteRelay;
 
 /// The name of the one node of an embedded relay.
@@ -46,17 +46,16 @@ impl RelayStore {
     /// When another process owns the folder, or the store cannot be opened.
     pub async fn open(
         data: &Path,
-        plans: Plans,
-        trusted_proxies: Vec<IpNet>,
+        settings: Settings,
         clock: SharedClock,
         random: SharedRandom,
     ) -> Result<Self, RunError> {
         let folder = DataFolder::open(data, "dataDir")?;
-        let plans = Arc::new(plans);
-        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.map_err(
-            |error| RunError::other(format!("cannot open the relay's store in {}: {error}", data.display())),
-        )?;
-        let service = Service::new(Arc::new(store), clock, random, Settings { plans, trusted_proxies });
+        let plans = Arc::clone(&settings.plans);
+        let store = SqliteRelay::open(folder.path(), plans, Arc::clone(&random))
+            .await
+            .map_err(|error| cannot_open(&error, data))?;
+        let service = Service::new(Arc::new(store), clock, random, settings);
         Ok(Self { service, folder })
     }
 
@@ -65,10 +64,24 @@ impl RelayStore {
     /// # Errors
     /// When it cannot listen there. The store is closed then.
     pub async fn listen(self, address: &str, setting: &str) -> Result<RelayHost, RunError> {
+        self.listen_with(address, setting, None).await
+    }
+
+    /// The same, with TLS of its own.
+    ///
+    /// # Errors
+    /// See [`RelayStore::listen`].
+    pub async fn listen_with(
+        self,
+        address: &str,
+        setting: &str,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<RelayHost, RunError> {
         let (listener, address) = listen(address, setting).await?;
+        let listening = Listening { listener, tls };
         let stop = CancellationToken::new();
         let serving =
-            tokio::spawn(relay::serve(listener, Arc::clone(&self.service), stop.clone().cancelled_owned()));
+            tokio::spawn(relay::serve(listening, Arc::clone(&self.service), stop.clone().cancelled_owned()));
         Ok(RelayHost { address, store: self, serving: Some(serving), stop })
     }
 
@@ -97,10 +110,7 @@ impl RelayHost {
         clock: SharedClock,
         random: SharedRandom,
     ) -> Result<Self, RunError> {
-        RelayStore::open(data, Plans::default(), Vec::new(), clock, random)
-            .await?
-            .listen(address, setting)
-            .await
+        RelayStore::open(data, Settings::default(), clock, random).await?.listen(address, setting).await
     }
 
     pub const fn address(&self) -> SocketAddr {
@@ -137,6 +147,18 @@ impl RelayHost {
     pub async fn make_embedded_node(&self, scope: &Scope) -> Result<Secret, RunError> {
         let made = self.store.service.ensure_embedded(scope, EMBEDDED_NODE).await;
         made.map_err(|error| self.store.failed("setting up redsyn.scope", &error))
+    }
+
+    /// Registers the keys of the one node of an embedded relay, in place of others: who owns this folder owns both.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn adopt_keys(&self, token: &Secret, keys: KeyRegistration) -> Result<(), RunError> {
+        let service = &self.store.service;
+        let failed = |error| self.store.failed("registering the node's keys", &error);
+        let caller = service.authenticate(token.expose()).await.map_err(failed)?;
+        let keys = KeyRegistration { rotate: true, ..keys };
+        service.register_key(&caller, keys).await.map(drop).map_err(failed)
     }
 
     /// Resolves when the relay ends by itself: only by a failure.

@@ -12,7 +12,7 @@ use super::StoreError;
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::{Exposure, LinkRules};
 use crate::domain::relay::refusal::Refusal;
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 
@@ -20,14 +20,20 @@ mod agents;
 mod messages;
 mod orgs;
 mod people;
+mod topics;
+mod webhooks;
 
-pub use agents::{AgentState, AgentView, Announced, Announcement, DirectoryQuery, SessionView};
+pub use agents::{
+    AgentState, AgentView, Announced, Announcement, DirectoryQuery, SessionContent, SessionPage, SessionView,
+};
 pub use messages::{
     Changed, Delivered, Draft, Files, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept, Take,
     TakeWhat,
 };
-pub use orgs::{AuditRow, LinkSide, LinkState, LinkView, OrgView};
+pub use orgs::{AuditRow, Invite, LinkSide, LinkState, LinkView, OrgView, Usage};
 pub use people::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSummary};
+pub use topics::TopicView;
+pub use webhooks::{Push, PushId, Pushed, Webhook};
 
 /// Why an operation did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -60,6 +66,9 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
         token: TokenHash,
         now: Timestamp,
     ) -> Answer<'_, NodeId>;
+    /// Takes away everything the person could act with. Refused for whoever created an organisation.
+    fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>>;
+    fn remove_node(&self, node: NodeId) -> Answer<'_, ()>;
     /// Makes whatever of the home is missing and gives its node a new token.
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId>;
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>>;
@@ -87,6 +96,14 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Answer<'_, ()>;
 
+    fn invite(&self, admin: PersonId, org: Name, email: String, team: Name, now: Timestamp)
+    -> Answer<'_, ()>;
+    /// Gives the team of the invitation.
+    fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name>;
+    fn invites(&self) -> Answer<'_, Vec<Invite>>;
+    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>>;
+    fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage>;
+
     // Agents.
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced>;
     fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView>;
@@ -112,6 +129,54 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn thread(&self, viewer: PersonId, thread: String) -> Answer<'_, Vec<StoredMessage>>;
     /// Ends what is due: leases go back to the queue, expired and abandoned messages are told to their senders.
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>>;
+
+    // Sessions.
+    fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage>;
+    fn set_session_title(
+        &self,
+        owner: PersonId,
+        agent: AgentAddress,
+        session: String,
+        title: String,
+    ) -> Answer<'_, SessionPage>;
+    fn close_session(&self, owner: PersonId, agent: AgentAddress, session: String)
+    -> Answer<'_, SessionPage>;
+
+    // Topics.
+    fn subscribe(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        topic: TopicAddress,
+        now: Timestamp,
+    ) -> Answer<'_, ()>;
+    fn unsubscribe(&self, person: PersonId, agent: AgentAddress, topic: TopicAddress) -> Answer<'_, ()>;
+    fn topics_of(&self, person: PersonId) -> Answer<'_, Vec<TopicView>>;
+
+    // Webhooks.
+    fn set_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        webhook: Webhook,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>>;
+    fn remove_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>>;
+    fn webhook_agents(&self) -> Answer<'_, Vec<AgentAddress>>;
+    /// Holds until `until` what is to be pushed next for an agent: at most one message of each session.
+    fn claim_pushes(
+        &self,
+        agent: AgentAddress,
+        most: usize,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<Vec<Push>>>;
+    fn pushed(&self, delivery: PushId, how: Pushed, now: Timestamp) -> Answer<'_, Changed<()>>;
 
     // Links.
     /// Proposes a link, or accepts what the other side proposed. The flag says whether it was a new proposal.

@@ -11,7 +11,9 @@
 mod bridge;
 mod commands;
 mod golden;
+mod node_shim;
 mod relay;
 mod serve;
+mod storage;
 mod support;
 mod vectors;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Service, busy, not_recipient};
+use super::{Service, busy, not_recipient, settle};
 use crate::broker::carrier::Route;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::json::JsonText;
@@ -38,9 +38,13 @@ impl Service {
         let sent = match head.from.agent() {
             _ if remote => self.carrier.send(receipt).await?,
             Some(sender) => {
-                let sent = self.store.receipt(receipt, sender.clone()).await.map_err(busy)?;
-                self.wakeups.wake(&sender);
-                sent
+                let (store, wakeups) = (self.store.clone(), self.wakeups.clone());
+                settle(async move {
+                    let sent = store.receipt(receipt, sender.clone()).await?;
+                    wakeups.wake(&sender);
+                    Ok(sent)
+                })
+                .await?
             }
             // Sent by somebody whom no carrier reaches any more.
             None => return Err(ApiError::no_such_agent()),

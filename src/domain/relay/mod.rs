@@ -4,3 +4,4 @@
 pub mod link;
 pub mod plan;
 pub mod refusal;
+pub mod target;

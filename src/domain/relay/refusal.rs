@@ -2,7 +2,7 @@
 //! exactly like what is not there.
 
 use super::link::RuleBroken;
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::policy::Refused;
 
@@ -17,6 +17,8 @@ pub enum Quota {
     Agents,
     #[error("the plan allows no more links")]
     Links,
+    #[error("the plan allows no more webhooks")]
+    Webhooks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +45,12 @@ pub enum Refusal {
     Taken(String),
     #[error("there is no person {0}")]
     NoPerson(String),
+    #[error("there is no node {0}")]
+    NoNode(String),
+    #[error("they created {0}, whose plan is theirs; remove their nodes instead")]
+    Creator(String),
+    #[error("already in {0}")]
+    MemberAlready(Name),
     #[error("this node has registered another key; send rotate: true to replace it")]
     OtherKey,
     #[error("that id belongs to somebody else's message")]
@@ -75,6 +83,8 @@ pub enum Refusal {
     TakenAlready(MessageId),
     #[error("no files of {0} are waiting")]
     NoFiles(MessageId),
+    #[error("there is no {0}")]
+    NoTopic(TopicAddress),
     #[error("there is no thread {0}")]
     NoThread(String),
 }

@@ -3,14 +3,16 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, DATE};
+use axum::http::header::{CACHE_CONTROL, DATE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::date::http_date;
+use super::extract::client_of;
 use crate::proto::redsyn::ids::VERSION_HEADER;
+use crate::relay::metrics::Counter;
 use crate::relay::{RelayError, Service, versions};
 
 /// The API date of this call, once it is known who calls and what they asked for.
@@ -24,16 +26,30 @@ impl UsedVersion {
     }
 }
 
-/// Puts `Redsyn-Version` and `Date` on every answer, errors included. Clients correct their clock by the second.
+/// Counts the call before anything else is done for it, and puts `Redsyn-Version` and `Date` on every answer, errors included. Clients correct their clock by the second.
 pub(super) async fn frame(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let version = UsedVersion::default();
     request.extensions_mut().insert(version.clone());
     // A HEAD would run its GET and throw the answer away: for an inbox, messages leased to nobody.
-    let mut response = if request.method() == Method::HEAD {
+    let admitted = match client_of(request.headers(), request.extensions(), service.settings()) {
+        Some(address) => service.admit_address(address),
+        None => Ok(()),
+    };
+    let mut response = if let Err(error) = admitted {
+        error.into_response()
+    } else if request.method() == Method::HEAD {
         RelayError::WrongMethod.into_response()
     } else {
         next.run(request).await
     };
+    service.metrics().add(
+        match response.status().as_u16() {
+            ..400 => Counter::AnswersOk,
+            400..500 => Counter::AnswersRefused,
+            _ => Counter::AnswersFailed,
+        },
+        1,
+    );
     let used = version.0.get().copied().unwrap_or(versions::NEWEST);
     let headers = response.headers_mut();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(used));
@@ -69,7 +85,11 @@ impl IntoResponse for RelayError {
         }
         let body = self.body();
         let status = StatusCode::from_u16(body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, axum::Json(body)).into_response()
+        let mut response = (status, axum::Json(body)).into_response();
+        if let Self::TooMany(wait) = self {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        }
+        response
     }
 }
 

@@ -9,6 +9,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 
@@ -16,11 +17,12 @@ use super::answer::UsedVersion;
 use crate::crypto::json;
 use crate::proto::redsyn::address::{AgentAddress, Name};
 use crate::proto::redsyn::ids::{MessageId, VERSION_HEADER};
-use crate::relay::{RelayError, Service, versions};
+use crate::relay::{RelayError, Service, Settings, versions};
 use crate::store::relay;
 
 /// The most bytes of a JSON body: 5 MB of zip are 6.7 MB of base64, and body and refs come on top.
 const JSON_LIMIT: usize = 8 * 1024 * 1024;
+const FORWARDED_FOR: &str = "x-forwarded-for";
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(60);
 
@@ -39,6 +41,7 @@ impl FromRequestParts<Arc<Service>> for Caller {
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(bearer).ok_or(RelayError::NoToken)?;
         let caller = service.authenticate(token).await?;
+        service.admit_node(caller.node)?;
         let pinned = versions::pinned(caller.version.as_deref());
         let asked = parts.headers.get(VERSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()));
         let known = match &asked {
@@ -55,7 +58,7 @@ impl FromRequestParts<Arc<Service>> for Caller {
     }
 }
 
-fn bearer(header: &str) -> Option<&str> {
+pub(super) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim())
 }
@@ -68,16 +71,38 @@ impl FromRequestParts<Arc<Service>> for CallerIp {
     type Rejection = RelayError;
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
-        let Some(Peer(peer)) = parts.extensions.get::<Peer>().copied() else { return Ok(Self(None)) };
-        let trusted = |ip: &IpAddr| service.settings().trusted_proxies.iter().any(|net| net.contains(ip));
-        let forwarded: Vec<&str> = parts
-            .headers
-            .get_all("x-forwarded-for")
+        Ok(Self(client_of(&parts.headers, &parts.extensions, service.settings())))
+    }
+}
+
+/// The address a call comes from, as far as it is known.
+pub(super) fn client_of(headers: &HeaderMap, extensions: &Extensions, settings: &Settings) -> Option<IpAddr> {
+    let Peer(peer) = extensions.get::<Peer>().copied()?;
+    let trusted = |ip: &IpAddr| settings.trusted_proxies.iter().any(|net| net.contains(ip));
+    let forwarded: Vec<&str> = headers
+        .get_all(FORWARDED_FOR)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
+    client_ip(peer.ip().to_canonical(), &forwarded, trusted)
+}
+
+/// Whether a call comes from this machine itself. Behind a proxy on this machine every call seems to; what such a
+/// proxy forwards says so in a header.
+#[derive(Debug)]
+pub(super) struct Nearby(pub(super) bool);
+
+impl FromRequestParts<Arc<Service>> for Nearby {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Service>) -> Result<Self, RelayError> {
+        let loopback =
+            parts.extensions.get::<Peer>().is_some_and(|Peer(peer)| peer.ip().to_canonical().is_loopback());
+        let forwarded = [FORWARDED_FOR, "forwarded", "via", "x-real-ip"]
             .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .collect();
-        Ok(Self(client_ip(peer.ip().to_canonical(), &forwarded, trusted)))
+            .any(|name| parts.headers.contains_key(*name));
+        Ok(Self(loopback && !forwarded))
     }
 }
 
@@ -112,12 +137,25 @@ impl FromRequestParts<Arc<Service>> for AgentPath {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
         let [org, team, user, agent] = names(parts, service).await?;
-        Ok(Self(AgentAddress {
-            org: name(&org)?,
-            team: name(&team)?,
-            user: name(&user)?,
-            agent: name(&agent)?,
-        }))
+        agent_address([&org, &team, &user, &agent]).map(Self)
+    }
+}
+
+fn agent_address([org, team, user, agent]: [&str; 4]) -> Result<AgentAddress, RelayError> {
+    Ok(AgentAddress { org: name(org)?, team: name(team)?, user: name(user)?, agent: name(agent)? })
+}
+
+/// `{org}/{team}/{user}/{agent}/sessions/{session}`.
+#[derive(Debug)]
+pub(super) struct SessionPath(pub(super) AgentAddress, pub(super) String);
+
+impl FromRequestParts<Arc<Service>> for SessionPath {
+    type Rejection = RelayError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, RelayError> {
+        let [org, team, user, agent, session] = names(parts, service).await?;
+        let session = name(&session)?.to_string();
+        Ok(Self(agent_address([&org, &team, &user, &agent])?, session))
     }
 }
 

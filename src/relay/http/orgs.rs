@@ -38,3 +38,32 @@ pub(super) async fn add_member(
     let who = service.add_team_member(&caller, &org, &team, body.text("who")?).await?;
     Ok(ok(json!({"org": org, "team": team, "who": who})))
 }
+
+pub(super) async fn invite(
+    State(service): State<Arc<Service>>,
+    Caller(caller): Caller,
+    Names([org]): Names<1>,
+    body: JsonObject,
+) -> Result<Answer<Value>, RelayError> {
+    let (email, team) = (body.text("email")?, body.text("team")?);
+    let team = service.invite(&caller, &org, email, team).await?;
+    Ok(Answer(StatusCode::CREATED, json!({"org": org, "email": email, "team": team})))
+}
+
+pub(super) async fn join(
+    State(service): State<Arc<Service>>,
+    Caller(caller): Caller,
+    Names([org]): Names<1>,
+    body: JsonObject,
+) -> Result<Answer<Value>, RelayError> {
+    let (me, team) = service.join(&caller, &org, body.text("me")?).await?;
+    Ok(ok(json!({"org": org, "me": me, "team": team})))
+}
+
+pub(super) async fn usage(
+    State(service): State<Arc<Service>>,
+    Caller(caller): Caller,
+    Names([org]): Names<1>,
+) -> Result<Answer<Value>, RelayError> {
+    Ok(ok(service.usage(&caller, &org).await?))
+}

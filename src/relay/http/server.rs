@@ -12,46 +12,72 @@ use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use super::extract::Peer;
 use super::router;
 use crate::relay::Service;
 
-/// How long the head of a request may take, and a connection stay idle: longer than any client's own patience
-/// between two polls, short enough that silent connections do not pile up.
-const HEAD_TIME: Duration = Duration::from_secs(75);
+/// How long a TLS handshake may take: three round trips over the worst network.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// The most connections at once. Each held poll is one; beyond this the relay would run out of memory for them.
+const MOST_CONNECTIONS: usize = 50_000;
 /// How long what is under way may take once the relay stops.
 const GRACE: Duration = Duration::from_millis(1500);
 /// How long to wait when no connection can be accepted, for instance without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the relay on `listener`, with its sweep, until `stop` completes. Held polls are then answered empty at
-/// once. The caller closes the service afterwards.
+/// Where a relay listens.
+#[derive(Debug)]
+pub struct Listening {
+    pub listener: TcpListener,
+    /// `None`: plain HTTP, on loopback or behind a proxy.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl From<TcpListener> for Listening {
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, tls: None }
+    }
+}
+
+/// Serves the relay on a socket, with its sweep and its webhooks, until `stop` completes. Held polls are then
+/// answered empty at once. The caller closes the service afterwards.
 ///
 /// # Errors
-/// When the sweep died: the relay would go on without ever ending a lease.
+/// When one of its tasks died: the relay would go on without ever ending a lease, or pushing anything.
 pub async fn serve(
-    listener: TcpListener,
+    listening: impl Into<Listening>,
     service: Arc<Service>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let mut sweep = tokio::spawn(Arc::clone(&service).sweep_until_stopped());
+    let Listening { listener, tls } = listening.into();
+    let tls = tls.map(TlsAcceptor::from);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::clone(&service).sweep_until_stopped());
+    tasks.spawn(Arc::clone(&service).push_until_stopped());
     let app = router(Arc::clone(&service));
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let mut stop = pin!(stop);
     let ended = loop {
         tokio::select! {
             () = &mut stop => break Ok(()),
-            died = &mut sweep => break Err(sweep_died(died)),
+            Some(died) = tasks.join_next() => break Err(task_died(died)),
             // Reaps finished connections; `None`, when there are none, switches the branch off for this turn.
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
+                Ok(_) if connections.len() >= MOST_CONNECTIONS => {
+                    tracing::warn!("relay_connections_full");
+                }
                 Ok((stream, peer)) => {
-                    connections.spawn(connection(stream, peer, app.clone(), &graceful));
+                    let accepted = Accepted { stream, peer, tls: tls.clone(), watcher: graceful.watcher() };
+                    connections.spawn(accepted.serve(app.clone(), Arc::clone(&service)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "relay_accept_failed");
@@ -67,41 +93,78 @@ pub async fn serve(
         () = service.clock().sleep(GRACE) => tracing::warn!(left = connections.len(), "relay_connections_cut"),
     }
     connections.shutdown().await;
-    if ended.is_ok() { stopped(sweep).await } else { ended }
+    while ended.is_ok()
+        && let Some(task) = tasks.join_next().await
+    {
+        task.map_err(|error| task_died(Err(error)))?;
+    }
+    ended
 }
 
-fn sweep_died(died: Result<(), tokio::task::JoinError>) -> io::Error {
+fn task_died(died: Result<(), tokio::task::JoinError>) -> io::Error {
     match died {
         Ok(()) => io::Error::other("the relay was stopped from elsewhere"),
-        Err(error) => io::Error::other(format!("the relay's sweep died: {error}")),
+        Err(error) => io::Error::other(format!("a task of the relay died: {error}")),
     }
-}
-
-async fn stopped(sweep: JoinHandle<()>) -> io::Result<()> {
-    sweep.await.map_err(|error| io::Error::other(format!("the relay's sweep died: {error}")))
 }
 
 /// One connection, as a task that ends with it.
-fn connection(
+struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
-    app: Router,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + Send + use<> {
-    // Answers are small and waited for.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "relay_nodelay_failed");
+    tls: Option<TlsAcceptor>,
+    watcher: Watcher,
+}
+
+impl Accepted {
+    async fn serve(self, app: Router, service: Arc<Service>) {
+        let Self { stream, peer, tls, watcher } = self;
+        // Answers are small and waited for.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "relay_nodelay_failed");
+        }
+        let _counted = Counted::new(&service);
+        let app = WithPeer { app: TowerToHyperService::new(app), peer };
+        let Some(tls) = tls else {
+            return talk(stream, app, watcher, service.settings().head_time).await;
+        };
+        let shaken = tokio::select! {
+            shaken = tls.accept(stream) => shaken,
+            () = service.clock().sleep(HANDSHAKE_TIME) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match shaken {
+            Ok(stream) => talk(stream, app, watcher, service.settings().head_time).await,
+            Err(error) => tracing::debug!(%error, "relay_handshake_failed"),
+        }
     }
-    let service = WithPeer { app: TowerToHyperService::new(app), peer };
+}
+
+async fn talk<S>(stream: S, app: WithPeer, watcher: Watcher, head_time: Duration)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), service);
-    let watched = graceful.watch(connection);
-    async move {
-        if let Err(error) = watched.await {
-            tracing::debug!(%error, "relay_connection_failed");
-        }
+        .header_read_timeout(head_time)
+        .serve_connection(TokioIo::new(stream), app);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "relay_connection_failed");
+    }
+}
+
+/// A connection that is counted while it lives.
+struct Counted(Arc<Service>);
+
+impl Counted {
+    fn new(service: &Arc<Service>) -> Self {
+        service.metrics().connection_opened();
+        Self(Arc::clone(service))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics().connection_closed();
     }
 }
 

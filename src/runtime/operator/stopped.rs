@@ -12,7 +12,7 @@ use crate::domain::random::SharedRandom;
 use crate::runtime::data_folder::DataFolder;
 use crate::runtime::error::RunError;
 use crate::runtime::key_files::KeyFiles;
-use crate::runtime::{admin, node};
+use crate::runtime::{admin, local_store};
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::sqlite::local::LocalStore;
 
@@ -28,7 +28,7 @@ impl Operator {
         random: SharedRandom,
     ) -> Result<Self, RunError> {
         admin::remove_stale(folder);
-        let local = node::open_store(config)?;
+        let (local, _) = local_store::open(config)?;
         Ok(Self {
             decisions: decisions(config.redsyn.as_ref(), &local, &clock),
             local,

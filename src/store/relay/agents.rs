@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::messages::StoredMessage;
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::policy::Policy;
@@ -45,6 +46,23 @@ pub struct SessionView {
     /// `None` when the viewer has no part in it.
     pub title: Option<String>,
     pub open: bool,
+}
+
+/// One session by itself.
+#[derive(Clone, Debug)]
+pub struct SessionPage {
+    pub id: String,
+    /// `None` when the viewer only sees that it exists.
+    pub content: Option<SessionContent>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SessionContent {
+    pub title: String,
+    pub open: bool,
+    pub created: Timestamp,
+    /// What the viewer may see of its latest messages, oldest first.
+    pub messages: Vec<StoredMessage>,
 }
 
 #[derive(Clone, Debug)]

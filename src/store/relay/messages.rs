@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::people::{NodeId, PersonId};
 use crate::domain::clock::Timestamp;
-use crate::proto::redsyn::address::{AddressedAgent, AgentAddress};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, TopicAddress};
 use crate::proto::redsyn::ids::{Kind, MessageId};
 
 /// Who sends, and from where.
@@ -23,6 +23,10 @@ pub enum Route {
     /// Progress or a reply: to whoever sent the request.
     Answer {
         to_request: MessageId,
+    },
+    /// An event: a copy to each agent that listens to the topic.
+    Event {
+        topic: TopicAddress,
     },
 }
 
@@ -138,6 +142,8 @@ pub struct Changed<T> {
     pub value: T,
     /// Mailboxes that have something new for somebody.
     pub wake: Vec<AgentAddress>,
+    /// Those of them whose messages are pushed.
+    pub push: Vec<AgentAddress>,
     /// The earliest lease or expiry this operation has added.
     pub due: Option<Timestamp>,
 }

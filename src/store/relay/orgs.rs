@@ -2,6 +2,7 @@
 
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::{Exposure, LinkRules};
+use crate::domain::relay::plan::Plan;
 use crate::proto::redsyn::address::Name;
 
 /// An organisation as one of its members sees it.
@@ -31,6 +32,28 @@ impl LinkState {
             Self::Revoked => "revoked",
         }
     }
+}
+
+/// An invitation that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invite {
+    pub org: Name,
+    pub team: Name,
+    pub email: String,
+    pub since: Timestamp,
+}
+
+/// What an organisation uses, beside what its plan allows.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    pub plan: String,
+    /// Today, UTC.
+    pub messages: u64,
+    pub files_bytes: u64,
+    pub agents: u64,
+    pub links: u64,
+    pub webhooks: u64,
+    pub limits: Plan,
 }
 
 /// One side of a link.

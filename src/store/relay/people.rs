@@ -39,6 +39,19 @@ impl fmt::Display for NodeId {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of a node")]
+pub struct NodeIdError;
+
+impl FromStr for NodeId {
+    type Err = NodeIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.strip_prefix('n').and_then(|digits| digits.parse().ok());
+        number.filter(|number| *number > 0).map(Self).ok_or(NodeIdError)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     pub id: PersonId,

@@ -4,6 +4,7 @@
 mod crash;
 mod decisions;
 mod demo;
+mod endings;
 mod fake_relay;
 mod faults;
 mod files;

@@ -53,8 +53,8 @@ async fn a_running_relay_owns_its_store_and_stops_at_once_with_polls_held() {
     let mut process = Process::start(folder.path(), &["relay", "--config", "relay.yaml", "serve"]);
     let lines = process.wait_for("listening on http://127.0.0.1:");
     let url = lines.last().unwrap().split(' ').next_back().unwrap().to_owned();
-    let (code, out, error) = relay(folder.path(), &["user", "ls"]);
-    assert_eq!((code, out.as_str(), error.lines().count()), (Some(1), "", 1), "{error}");
+    let (code, out, _) = relay(folder.path(), &["user", "ls"]);
+    assert_eq!((code, out.as_str()), (Some(0), "p1  ana@acme.example  pro  a"));
     let node = Node::new(&format!("{url}/redsyn/v1"), &token);
     node.post("/orgs", json!({"handle": "acme", "me": "ana"})).await.is(201);
     let agent = "acme/general/ana/a";
@@ -70,6 +70,91 @@ async fn a_running_relay_owns_its_store_and_stops_at_once_with_polls_held() {
     assert!(poll.await.unwrap().is_empty());
     assert!(stopping.elapsed() < Duration::from_secs(5));
     relay(folder.path(), &["user", "ls"]);
+}
+
+fn started(folder: &Path) -> (Process, String) {
+    let mut process = Process::start(folder, &["relay", "--config", "relay.yaml", "serve"]);
+    let lines = process.wait_for("listening on http://127.0.0.1:");
+    let url = lines.last().unwrap().split(' ').next_back().unwrap().to_owned();
+    (process, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_relay_is_administered_through_its_door() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "relay.yaml", CONFIG);
+    let (process, url) = started(folder.path());
+    let ask = |arguments: &[&str]| {
+        let (code, out, error) = relay(folder.path(), arguments);
+        assert_eq!(code, Some(0), "{error}");
+        out
+    };
+    assert_eq!(ask(&["user", "add", "--email", "ana@acme.example", "--plan", "pro"]), "p1");
+    assert_eq!(ask(&["user", "add", "--email", "eva@initech.example", "--plan", "pro"]), "p2");
+    let ana = ask(&["node", "add", "--user", "ana@acme.example", "--name", "laptop"]);
+    let eva = ask(&["node", "add", "--user", "p2", "--name", "desk"]);
+    let (ana, eva) =
+        (Node::new(&format!("{url}/redsyn/v1"), &ana), Node::new(&format!("{url}/redsyn/v1"), &eva));
+    ana.post("/orgs", json!({"handle": "acme", "me": "ana"})).await.is(201);
+    let invite = json!({"email": "eva@initech.example", "team": "general"});
+    ana.post("/orgs/acme/invites", invite).await.is(201);
+    assert_eq!(ask(&["invites"]), "acme  general  eva@initech.example");
+    eva.post("/orgs/acme/join", json!({"me": "eva"})).await.is(200);
+    assert_eq!(ask(&["invites"]), "");
+    assert_eq!(ask(&["node", "ls"]), "n1  ana@acme.example     laptop\nn2  eva@initech.example  desk");
+    assert_eq!(ask(&["node", "ls", "--user", "p2"]), "n2  eva@initech.example  desk");
+    assert_eq!(ask(&["node", "rm", "n2"]), "n2");
+    eva.get("/me").await.refused(401);
+    assert_eq!(ask(&["user", "rm", "eva@initech.example"]), "p2");
+    for (wrong, words) in [
+        (&["user", "rm", "p2"][..], "there is no person p2"),
+        (&["user", "rm", "p1"], "created acme"),
+        (&["node", "rm", "n2"], "there is no node n2"),
+        (&["node", "rm", "laptop"], "there is no node laptop"),
+        (&["user", "add", "--email", "ana@acme.example", "--plan", "pro"], "taken"),
+    ] {
+        let (code, out, error) = relay(folder.path(), wrong);
+        assert_eq!((code, out.as_str(), error.lines().count()), (Some(1), "", 1), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+    let sign = folder.path().join("data/relay-admin.json");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&sign).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let sign: serde_json::Value = serde_json::from_slice(&std::fs::read(&sign).unwrap()).unwrap();
+    let door = Node::new(&format!("http://{}", sign["address"].as_str().unwrap()), "guess");
+    let command = json!({"command": "user_ls"});
+    assert_eq!(
+        door.request(reqwest::Method::POST, "/admin").json(&command).send().await.unwrap().status(),
+        401
+    );
+    let door = Node::new(&door.base_url, sign["token"].as_str().unwrap());
+    let asked = |body: serde_json::Value| door.request(reqwest::Method::POST, "/admin").json(&body).send();
+    assert_eq!(asked(command).await.unwrap().status(), 200);
+    assert_eq!(asked(json!({"command": "format"})).await.unwrap().status(), 400);
+    // A killed relay leaves its sign behind; the next command goes to the store itself.
+    process.kill();
+    assert_eq!(ask(&["user", "ls"]), "p1  ana@acme.example  pro  laptop");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_metrics_are_for_whoever_runs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "relay.yaml", CONFIG);
+    let (_process, url) = started(folder.path());
+    let nobody = Node::new(&url, "");
+    assert_eq!(nobody.get("/healthz").await.is(200), json!({"ok": true}));
+    let metrics = nobody.request(reqwest::Method::GET, "/metrics");
+    let text = metrics.try_clone().unwrap().send().await.unwrap().text().await.unwrap();
+    assert!(
+        text.contains("# TYPE redsyn_relay_answers_ok_total counter\nredsyn_relay_answers_ok_total 1\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nredsyn_relay_connections 1\n"), "{text}");
+    let forwarded = metrics.header("x-forwarded-for", "203.0.113.7");
+    nobody.send_request(forwarded).await.refused(404);
 }
 
 #[cfg(unix)]

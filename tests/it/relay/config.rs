@@ -25,6 +25,11 @@ fn every_key_is_read() {
     assert_eq!((staff.agents, staff.files_bytes), (None, None));
     assert_eq!(staff.messages_per_day, Some(10), "a new plan starts from the tightest");
     assert_eq!(config.plans.get("pro").agents, Some(100));
+    let tls = config.tls.unwrap();
+    assert_eq!((tls.cert, tls.key), (folder("good").join("./cert.pem"), "/etc/relay/key.pem".into()));
+    assert_eq!(config.limits.per_token.map(std::num::NonZeroU32::get), Some(60));
+    assert_eq!(config.limits.per_address, None);
+    assert!(config.insecure_targets && config.remote_metrics);
 }
 
 #[test]
@@ -33,6 +38,8 @@ fn an_empty_file_is_all_defaults() {
     assert_eq!(config.listen, "127.0.0.1:19122".parse().unwrap());
     assert_eq!(config.data_dir, folder("good").join("data"));
     assert!(config.trusted_proxies.is_empty());
+    assert_eq!(config.limits.per_token.map(std::num::NonZeroU32::get), Some(6_000));
+    assert!(config.tls.is_none() && !config.insecure_targets && !config.remote_metrics);
 }
 
 #[test]
@@ -47,6 +54,6 @@ fn each_bad_file_is_refused_in_its_own_words() {
         assert!(error.starts_with(&path.display().to_string()), "{error}");
         seen += 1;
     }
-    assert_eq!(seen, 16);
+    assert_eq!(seen, 18);
     assert!(RelayConfig::load(&folder("none.yaml")).is_err());
 }

@@ -1,9 +1,12 @@
 //! The relay over real HTTP, section by section of the protocol: what it answers, and above all what it refuses.
 
+mod abuse;
 mod access;
 mod agents;
 mod command;
 mod config;
+mod crash;
+mod event_model;
 mod inbox;
 mod keys;
 mod limits;
@@ -11,6 +14,11 @@ mod links;
 mod mailbox_model;
 mod messages;
 mod operator;
+mod orgs;
+mod sessions;
 mod signatures;
 mod target;
 mod time;
+mod tls;
+mod topics;
+mod webhooks;

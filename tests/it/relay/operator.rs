@@ -10,13 +10,13 @@ use redsyn_bridge::relay::{RelayError, Service, Settings};
 use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use serde_json::json;
 
-use super::target::{Bench, NOW, request};
+use super::target::{Bench, NOW, request, with};
 
 async fn service(folder: &std::path::Path) -> Arc<Service> {
     let (plans, random) = (Arc::new(Plans::default()), SystemRandom::shared());
     let store = SqliteRelay::open(folder, Arc::clone(&plans), Arc::clone(&random)).await.unwrap();
     let clock = ManualClock::at(Timestamp::from_secs(NOW));
-    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, trusted_proxies: Vec::new() })
+    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, ..Settings::default() })
 }
 
 fn scope(org: &str, team: &str, user: &str) -> Scope {
@@ -91,4 +91,53 @@ async fn files_left_by_a_crash_are_removed_at_the_next_start() {
     let relay = service(folder.path()).await;
     assert_eq!(std::fs::read_dir(folder.path().join("relay-files")).unwrap().count(), 0);
     relay.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_removed_person_can_do_nothing_and_nobody_becomes_them() {
+    let bench = Bench::start().await;
+    let (agent, asker) = ("acme/finance/beto/cli", "acme/finance/ana/close");
+    bench.ana.announce(asker, json!({})).await.is(201);
+    bench.beto.announce(agent, json!({})).await.is(201);
+    let topic = json!({"agent": agent, "topic": "topic:finance/x"});
+    bench.beto.put("/subscriptions", topic).await.is(200);
+    bench.ana.send(&with(request("m1", asker, agent), json!({"ttl": 60}))).await.is(201);
+    let beto = bench.service.list().await.unwrap();
+    let beto = beto.iter().find(|one| one.person.email.starts_with("beto")).unwrap().person.id;
+    bench.service.remove_person(beto).await.unwrap();
+    assert!(bench.service.remove_person(beto).await.is_err());
+    assert!(bench.service.create_node(beto, "again").await.is_err());
+    bench.beto.get("/me").await.refused(401);
+    bench.ana.send(&request("m2", asker, agent)).await.refused(404);
+    bench.ana.get(&format!("/agents/{agent}")).await.refused(404);
+    let directory = bench.ana.get("/directory").await.is(200).to_string();
+    assert!(!directory.contains(agent));
+    assert_eq!(bench.ana.get("/topics").await.is(200)["topics"][0]["subscribers"], json!([]));
+    assert_eq!(bench.ana.get("/orgs/acme/usage").await.is(200)["used"]["agents"], 1);
+    bench.advance(60);
+    let told = bench.ana.take_with(asker, "wait=25&reply_to=m1").await;
+    assert_eq!(told[0]["error"], true, "what waited for them is told to its sender");
+    // Their handle is still theirs; their e-mail address may come back as somebody new.
+    let body = json!({"email": "beto@new.example", "team": "finance"});
+    bench.ana.post("/orgs/acme/invites", body).await.is(201);
+    let newcomer = bench.service.create_person("beto@new.example", "pro").await.unwrap();
+    let token = bench.service.create_node(newcomer, "pc").await.unwrap();
+    let newcomer = super::target::Node::new(&bench.ana.base_url, token.expose());
+    newcomer.post("/orgs/acme/join", json!({"me": "beto"})).await.refused(409);
+    newcomer.post("/orgs/acme/join", json!({"me": "beto2"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_removed_node_is_refused_at_once_and_its_name_is_free() {
+    let bench = Bench::start().await;
+    let people = bench.service.list().await.unwrap();
+    let ana = people.iter().find(|one| one.person.email == "ana@acme.example").unwrap();
+    let server = ana.nodes.iter().find(|node| node.name == "server").unwrap().id;
+    bench.ana_server.get("/me").await.is(200);
+    bench.service.remove_node(server).await.unwrap();
+    assert!(bench.service.remove_node(server).await.is_err());
+    bench.ana_server.get("/me").await.refused(401);
+    bench.ana.get("/me").await.is(200);
+    bench.service.create_node(ana.person.id, "server").await.unwrap();
+    bench.ana_server.get("/me").await.refused(401);
 }

@@ -10,7 +10,7 @@ use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::proto::redsyn::ids::PREFIX;
 use redsyn_bridge::proto::redsyn::signed;
-use redsyn_bridge::relay::{Service, Settings, serve};
+use redsyn_bridge::relay::{Listening, Service, Settings, serve};
 use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -224,20 +224,29 @@ impl Bench {
     }
 
     pub(super) async fn start_with(plans: Plans) -> Self {
+        Self::start_as(Settings { plans: Arc::new(plans), insecure_targets: true, ..Settings::default() })
+            .await
+    }
+
+    /// As people run it: webhooks point to public hosts alone.
+    pub(super) async fn start_strict(plans: Plans) -> Self {
+        Self::start_as(Settings { plans: Arc::new(plans), ..Settings::default() }).await
+    }
+
+    pub(super) async fn start_as(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (plans, random) = (Arc::new(plans), SystemRandom::shared());
-        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.unwrap();
         let clock = ManualClock::at(Timestamp::from_secs(NOW));
-        let settings = Settings { plans, trusted_proxies: Vec::new() };
-        let service = Service::new(Arc::new(store), Arc::new(clock.clone()), random, settings);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base_url = format!("http://{}{PREFIX}", listener.local_addr().unwrap());
-        let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(serve(listener, Arc::clone(&service), async {
-            let _ = stopped.await;
-        }));
+        let Running { base_url, service, stop, serving } = run(folder.path(), &clock, settings).await;
         let target = people(&service, &base_url).await;
         Self { target, clock, service, folder, stop: Some(stop), serving }
+    }
+
+    /// Once stopped: again, on the same store. The nodes know the old address; only the relay's own doing is seen.
+    pub(super) async fn restart(&mut self) {
+        soon(&mut self.serving).await.unwrap().unwrap();
+        self.service.close().await.unwrap();
+        let running = run(self.folder.path(), &self.clock, self.service.settings().clone()).await;
+        (self.service, self.serving, self.stop) = (running.service, running.serving, Some(running.stop));
     }
 
     pub(super) fn advance(&self, secs: u64) {
@@ -253,6 +262,37 @@ impl Bench {
         soon(self.serving).await.unwrap().unwrap();
         self.service.close().await.unwrap();
     }
+}
+
+/// A relay that knows nobody.
+pub(super) struct Running {
+    pub(super) base_url: String,
+    pub(super) service: Arc<Service>,
+    /// The relay stops when this is dropped.
+    pub(super) stop: oneshot::Sender<()>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+pub(super) async fn run(folder: &std::path::Path, clock: &ManualClock, settings: Settings) -> Running {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    run_at(listener.into(), folder, clock, settings).await
+}
+
+pub(super) async fn run_at(
+    listening: Listening,
+    folder: &std::path::Path,
+    clock: &ManualClock,
+    settings: Settings,
+) -> Running {
+    let random = SystemRandom::shared();
+    let store = SqliteRelay::open(folder, Arc::clone(&settings.plans), Arc::clone(&random)).await.unwrap();
+    let service = Service::new(Arc::new(store), Arc::new(clock.clone()), random, settings);
+    let base_url = format!("http://{}{PREFIX}", listening.listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let serving = tokio::spawn(serve(listening, Arc::clone(&service), async {
+        let _ = stopped.await;
+    }));
+    Running { base_url, service, stop, serving }
 }
 
 async fn people(service: &Service, base_url: &str) -> Target {

@@ -28,7 +28,7 @@ pub(super) fn hold(conn: &Connection, held: &Held) -> Result<Vec<MessageId>, Sto
     // The decision may have been made since this message was judged.
     let released = match &held.key {
         Some(key) => matches!(pins::state(conn, &held.person, key)?, PinState::Known { .. }),
-        None => !pins::must_sign(conn, &held.person)?,
+        None => pins::may_be_unsigned(conn, &held.person)?,
     };
     conn.prepare_cached(sql::INSERT_HELD)?.execute(params![
         held.agent.as_str(),

@@ -7,6 +7,7 @@ CREATE INDEX held_released ON held (since) WHERE released = 1;
 -- The key a relay gave for the recipient, and why the last try came to nothing.
 ALTER TABLE outbox ADD COLUMN held_key TEXT;
 ALTER TABLE outbox ADD COLUMN why TEXT;
+CREATE INDEX IF NOT EXISTS outbox_held ON outbox (expires_at) WHERE held IS NOT NULL;
 
 -- Persons with a pinned key whose unsigned mail a person here takes all the same.
 CREATE TABLE unsigned_allowed (

@@ -63,7 +63,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        self.db.call("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
+        self.db.call_single("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.
@@ -124,7 +124,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn is_seen(&self, agent: AgentName, id: MessageId) -> Result<bool, StoreError> {
-        self.db.call("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
+        self.db.call_single("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
     }
 
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
@@ -267,7 +267,9 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn pin_state(&self, person: Person, key: VerifyingKey) -> Result<PinState, StoreError> {
-        self.db.call("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string())).await
+        self.db
+            .call_single("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string()))
+            .await
     }
 
     /// Whether any key of `person` is pinned.
@@ -275,15 +277,16 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
-        self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+        self.db.call_single("bridge_has_pin", move |conn| pins::any(conn, &person)).await
     }
 
-    /// Whether unsigned mail of `person` is held: a key is pinned, and nobody here has allowed it.
+    /// Whether unsigned mail of `person` is held: a key is pinned, or known by other means, and nobody here has allowed
+    /// it.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn must_sign(&self, person: Person) -> Result<bool, StoreError> {
-        self.db.call("bridge_must_sign", move |conn| pins::must_sign(conn, &person)).await
+    pub async fn must_sign(&self, person: Person, is_known: bool) -> Result<bool, StoreError> {
+        self.db.call_single("bridge_must_sign", move |conn| pins::must_sign(conn, &person, is_known)).await
     }
 
     /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.
@@ -306,7 +309,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
-        self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+        self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
     }
 
     /// Forgets what no relay can deliver again.

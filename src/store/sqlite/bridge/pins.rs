@@ -25,8 +25,12 @@ pub(super) fn any(conn: &Connection, person: &Person) -> Result<bool, StoreError
 }
 
 /// Whether unsigned mail of this person waits for `keys allow-unsigned`.
-pub(super) fn must_sign(conn: &Connection, person: &Person) -> Result<bool, StoreError> {
-    Ok(any(conn, person)? && !conn.prepare_cached(sql::IS_UNSIGNED_ALLOWED)?.exists([person.to_string()])?)
+pub(super) fn must_sign(conn: &Connection, person: &Person, is_known: bool) -> Result<bool, StoreError> {
+    Ok((is_known || any(conn, person)?) && !may_be_unsigned(conn, person)?)
+}
+
+pub(super) fn may_be_unsigned(conn: &Connection, person: &Person) -> Result<bool, StoreError> {
+    Ok(conn.prepare_cached(sql::IS_UNSIGNED_ALLOWED)?.exists([person.to_string()])?)
 }
 
 /// The pins of one person, or of all.

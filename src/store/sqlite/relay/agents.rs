@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::audit::Change;
 use super::people::inserted;
-use super::{Result, execute, exists, one, orgs, sessions, stored};
+use super::{Result, execute, exists, one, orgs, sessions, stored, webhooks};
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::plan::Plans;
@@ -20,7 +20,7 @@ statements! {
     AGENT = "
         SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
-        FROM agents LEFT JOIN nodes ON nodes.id = agents.node WHERE agents.address = ?1";
+        FROM agents LEFT JOIN nodes ON nodes.id = agents.node WHERE agents.address = ?1 AND agents.removed = 0";
     INSERT_AGENT = "
         INSERT INTO agents (org, team, person, address, created) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
     COUNT_AGENT = "UPDATE orgs SET agents = agents + 1 WHERE id = ?1 RETURNING agents";
@@ -225,6 +225,9 @@ pub(super) fn view(conn: &Connection, viewer: PersonId, address: &AgentAddress) 
 pub(super) fn serve_key(conn: &Connection, asker: PersonId, address: &AgentAddress) -> Result<KeyAnswer> {
     let agent = seen_by(conn, asker, address)?;
     let no_key = || Refusal::NoKey(address.clone());
+    if webhooks::has(conn, agent.id)? {
+        return Err(no_key().into());
+    }
     let node = agent.node.ok_or_else(no_key)?;
     type Found = (String, Option<String>, Option<String>, Option<String>);
     let found: Option<Found> =
@@ -241,5 +244,6 @@ pub(super) fn serve_key(conn: &Connection, asker: PersonId, address: &AgentAddre
 /// last (A48).
 pub(super) fn sealed_for(conn: &Connection, sender: PersonId, agent: &Agent) -> Result<Option<i64>> {
     let served = one(conn, KEY_SERVED, [sender.0, agent.id], |row| row.get(0))?;
-    Ok(served.or(agent.node))
+    // A webhook has no node: what was sealed for it without asking is pushed as it is.
+    if served.is_none() && webhooks::has(conn, agent.id)? { Ok(None) } else { Ok(served.or(agent.node)) }
 }

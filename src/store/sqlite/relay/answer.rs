@@ -39,7 +39,7 @@ pub(super) fn place(out: &Outgoing<'_>, tx: &mut Tx<'_>, to_request: &MessageId)
     let asker = agents::find(tx.conn, &asked.asker)?.ok_or_else(|| Refusal::NoAgent(asked.asker.clone()))?;
     if asker.org != out.sender.org {
         // No exposure: whoever asked may be answered. But the link must stand, and its rules hold (A44).
-        out.check_link_rules(tx, asker.org, &asked.asker)?;
+        out.check_link_rules(tx, asker.org, &asked.asker.org)?;
     }
     let receipt = out.keep(
         tx,

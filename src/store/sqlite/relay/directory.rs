@@ -12,12 +12,14 @@ statements! {
         SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
         FROM agents LEFT JOIN nodes ON nodes.id = agents.node
-        WHERE agents.org = ?1 AND agents.address >= ?2 AND agents.address < ?3 ORDER BY agents.address LIMIT ?4";
+        WHERE agents.org = ?1 AND agents.removed = 0 AND agents.address >= ?2 AND agents.address < ?3
+        ORDER BY agents.address LIMIT ?4";
     ONLINE_OF_ORG = "
         SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
         FROM agents LEFT JOIN nodes ON nodes.id = agents.node
-        WHERE agents.org = ?1 AND agents.last_take >= ?2 ORDER BY agents.last_take LIMIT ?3";
+        WHERE agents.org = ?1 AND agents.removed = 0 AND agents.last_take >= ?2
+        ORDER BY agents.last_take LIMIT ?3";
     EXPOSED_TO = "
         SELECT link_sides.org, orgs.handle, exposures.pattern FROM members
         CROSS JOIN link_sides AS mine ON mine.org = members.org

@@ -203,6 +203,7 @@ fn tell(tx: &mut Tx<'_>, lost: &Undelivered, how: Done) -> Result<()> {
             signed: None,
             file: None,
             waiting: 1,
+            topic: None,
         },
     )?;
     messages::take_part(tx.conn, lost.asker_person, &lost.thread, message)?;

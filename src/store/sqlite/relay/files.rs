@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::crypto::sha256;
 use crate::domain::random::SharedRandom;
-use crate::store::StoreError;
+use crate::store::{StoreError, disk};
 
 statements! {
     NAME_OF = "
@@ -46,14 +46,14 @@ pub(super) struct FileFolder {
 
 impl FileFolder {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
+        std::fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, &error))?;
         Ok(Self { path: path.to_owned() })
     }
 
     pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
         let path = self.path.clone();
         blocking(move || {
-            let entries = std::fs::read_dir(&path).map_err(|error| failed("list", &path, &error))?;
+            let entries = std::fs::read_dir(&path).map_err(|error| StoreError::io("list", &path, &error))?;
             let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             Ok(names.collect())
         })
@@ -63,13 +63,12 @@ impl FileFolder {
     /// Writes `zip` under a name of its own. Durable when this returns.
     pub(super) async fn keep(&self, zip: Vec<u8>, random: &SharedRandom) -> Result<KeptFile, StoreError> {
         let name = random.hex::<16>();
-        let (folder, path) = (self.path.clone(), self.path.join(&name));
+        let path = self.path.join(&name);
         blocking(move || {
-            let written = write_synced(&folder, &path, &zip);
-            if let Err(error) = written {
+            if let Err(error) = write_synced(&path, &zip) {
                 // Half a file must not use up the disk that was too full for it.
                 let _ = std::fs::remove_file(&path);
-                return Err(failed("write", &path, &error));
+                return Err(error);
             }
             let bytes = i64::try_from(zip.len()).unwrap_or(i64::MAX);
             Ok(KeptFile { name, bytes, sha256: sha256::hex(&zip) })
@@ -82,7 +81,7 @@ impl FileFolder {
         blocking(move || match std::fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", &path, &error)),
+            Err(error) => Err(StoreError::io("read", &path, &error)),
         })
         .await
     }
@@ -107,19 +106,16 @@ impl FileFolder {
     }
 }
 
-fn write_synced(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    // The name must survive a crash too.
-    std::fs::File::open(folder)?.sync_all()
-}
-
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> StoreError {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => StoreError::Full,
-        _ => StoreError::Other(format!("cannot {what} {}: {error}", path.display())),
-    }
+/// What people send each other is for nobody else on this machine. The name must survive a crash, too.
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io("write", path, &error);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    disk::private(&mut options);
+    let mut file = options.open(path).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    disk::sync_folder_of(path)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -86,7 +86,7 @@ fn take_any(tx: &mut Tx<'_>, agent: i64, node: NodeId, until: Timestamp) -> Resu
     Ok(out)
 }
 
-fn expired(tx: &Tx<'_>, seq: i64) -> Result<bool> {
+pub(super) fn expired(tx: &Tx<'_>, seq: i64) -> Result<bool> {
     let expires = one(tx.conn, EXPIRES, [seq], |row| row.get::<_, i64>(0))?;
     Ok(expires.is_some_and(|expires| expires <= tx.now.millis()))
 }
@@ -122,7 +122,7 @@ fn take_answers(
     Ok(out)
 }
 
-fn delivered(tx: &Tx<'_>, leased: Leased) -> Result<Option<Delivered>> {
+pub(super) fn delivered(tx: &Tx<'_>, leased: Leased) -> Result<Option<Delivered>> {
     let Some(mut message) = messages::read(tx.conn, leased.message)? else { return Ok(None) };
     message.to = leased.to_text;
     Ok(Some(Delivered { message, attempts: leased.attempts }))

@@ -160,7 +160,8 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    fn drop_files(&mut self, message: i64) -> Result<()> {
+    /// Drops the files of a message that nobody will fetch any more.
+    pub(super) fn drop_files(&mut self, message: i64) -> Result<()> {
         let file: Option<(String, i64, i64)> =
             one(self.conn, TAKE_FILE, [message], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         if let Some((name, org, bytes)) = file {

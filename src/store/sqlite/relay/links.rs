@@ -6,10 +6,10 @@ use super::audit::{self, Change};
 use super::people::inserted;
 use super::{Result, agents, all, execute, exists, one, orgs, stored};
 use crate::domain::clock::Timestamp;
-use crate::domain::relay::link::{Exposure, LinkRules, patterns_for_agent};
+use crate::domain::relay::link::{ExposeKind, Exposure, LinkRules, patterns_for_agent, patterns_for_topic};
 use crate::domain::relay::plan::Plans;
 use crate::domain::relay::refusal::{Quota, Refusal};
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::store::StoreError;
 use crate::store::relay::{LinkRulesChange, LinkSide, LinkState, LinkView, PersonId};
 
@@ -29,6 +29,11 @@ statements! {
         SELECT 1 FROM link_sides JOIN links ON links.id = link_sides.link AND links.state = 'active'
         CROSS JOIN exposures ON exposures.org = link_sides.org AND exposures.other = link_sides.other
             AND exposures.kind = 'agent' AND exposures.pattern IN (?3, ?4, ?5, ?6)
+        WHERE link_sides.org = ?1 AND link_sides.other = ?2 LIMIT 1";
+    EXPOSED_TOPIC = "
+        SELECT 1 FROM link_sides JOIN links ON links.id = link_sides.link AND links.state = 'active'
+        CROSS JOIN exposures ON exposures.org = link_sides.org AND exposures.other = link_sides.other
+            AND exposures.kind = ?3 AND exposures.pattern IN (?4, ?5, ?6)
         WHERE link_sides.org = ?1 AND link_sides.other = ?2 LIMIT 1";
     COUNT_LINKS = "
         SELECT count(*) FROM link_sides JOIN links ON links.id = link_sides.link
@@ -165,6 +170,24 @@ pub(super) fn exposes_agent(conn: &Connection, org: i64, other: i64, agent: &Age
     exists(conn, EXPOSED, params![org, other, every, team, user, exact])
 }
 
+/// Whether `org`, whose topic it is, lets `other` publish to it or listen to it.
+pub(super) fn exposes_topic(
+    conn: &Connection,
+    org: i64,
+    other: i64,
+    kind: ExposeKind,
+    topic: &TopicAddress,
+) -> Result<bool> {
+    let [every, team, exact] = patterns_for_topic(topic);
+    exists(conn, EXPOSED_TOPIC, params![org, other, kind.as_str(), every, team, exact])
+}
+
+/// The links that count for an organisation's plan (A53).
+pub(super) fn count(conn: &Connection, org: i64) -> Result<u64> {
+    let links = one(conn, COUNT_LINKS, [org], |row| row.get::<_, i64>(0))?;
+    Ok(links.unwrap_or_default().unsigned_abs())
+}
+
 pub(super) fn propose_or_accept(
     conn: &Connection,
     person: PersonId,
@@ -185,9 +208,9 @@ pub(super) fn propose_or_accept(
         Some(found) if found.state == LinkState::Proposed => Some(found.id),
         _ => None,
     };
-    let links = one(conn, COUNT_LINKS, [pair.org], |row| row.get::<_, i64>(0))?.unwrap_or_default();
+    let links = count(conn, pair.org)?;
     let most = plans.get(&agents::plan_of(conn, pair.org)?).links;
-    if most.is_some_and(|most| links.unsigned_abs() >= most) {
+    if most.is_some_and(|most| links >= most) {
         return Err(Refusal::Quota(Quota::Links).into());
     }
     if let Some(link) = waiting {

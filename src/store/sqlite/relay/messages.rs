@@ -16,9 +16,9 @@ statements! {
     INSERT = "
         INSERT INTO messages (id, person, org, kind, from_agent, from_session, from_text, to_text, thread,
             reply_to, ts, ttl, expires, created, body, encrypted, refs, error, sig_key, sig_value, sig_payload,
-            sig_node, sig_fingerprint, files_bytes, files_sha256, waiting)
+            sig_node, sig_fingerprint, files_bytes, files_sha256, waiting, topic)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-            ?22, ?23, ?24, ?25, ?26)
+            ?22, ?23, ?24, ?25, ?26, ?27)
         RETURNING seq";
     INSERT_FILE = "INSERT INTO files (message, org, name, bytes) VALUES (?1, ?2, ?3, ?4)";
     TAKE_PART = "INSERT OR IGNORE INTO participants (person, thread, message) VALUES (?1, ?2, ?3)";
@@ -102,6 +102,7 @@ pub(super) struct NewMessage<'a> {
     pub(super) file: Option<&'a KeptFile>,
     /// How many deliveries it will have.
     pub(super) waiting: i64,
+    pub(super) topic: Option<&'a str>,
 }
 
 pub(super) fn insert(conn: &Connection, now: Timestamp, message: &NewMessage<'_>) -> Result<i64> {
@@ -133,6 +134,7 @@ pub(super) fn insert(conn: &Connection, now: Timestamp, message: &NewMessage<'_>
         message.file.map(|file| file.bytes),
         message.file.map(|file| &file.sha256),
         message.waiting,
+        message.topic,
     ];
     let seq = inserted(one(conn, INSERT, row, |row| row.get(0))?)?;
     if let Some(file) = message.file {

@@ -28,8 +28,10 @@ mod answer;
 mod audit;
 mod directory;
 mod due;
+mod events;
 mod files;
 mod inbox;
+mod invites;
 mod lanes;
 mod links;
 mod messages;
@@ -38,11 +40,16 @@ mod orgs;
 mod people;
 #[cfg(test)]
 mod query_plans;
+mod removal;
 mod request;
 mod schema;
 mod send;
+mod session_view;
 mod sessions;
+mod topics;
 mod tx;
+mod usage;
+mod webhooks;
 
 use files::FileFolder;
 use tx::Tx;
@@ -59,6 +66,10 @@ impl From<rusqlite::Error> for RelayStoreError {
 #[derive(Debug)]
 pub struct SqliteRelay {
     db: Db,
+    /// For calls that change nothing.
+    reader: Db,
+    /// For looking up tokens alone: every call begins with it, and must not wait for somebody's long list.
+    tokens: Db,
     files: FileFolder,
     plans: Arc<Plans>,
     random: SharedRandom,
@@ -74,9 +85,11 @@ impl SqliteRelay {
         plans: Arc<Plans>,
         random: SharedRandom,
     ) -> std::result::Result<Self, StoreError> {
-        let db = Db::open(&folder.join("relay.db"), schema::STEPS)?;
+        let file = folder.join("relay.db");
+        let db = Db::open(&file, schema::STEPS)?;
+        let (reader, tokens) = (Db::open_reader(&file)?, Db::open_reader(&file)?);
         let files = FileFolder::open(&folder.join("relay-files"))?;
-        let store = Self { db, files, plans, random };
+        let store = Self { db, reader, tokens, files, plans, random };
         store.remove_orphans().await?;
         Ok(store)
     }
@@ -100,6 +113,15 @@ impl SqliteRelay {
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
         Box::pin(async move { Ok(self.db.call(name, move |conn| decide(conn, work)).await??) })
+    }
+
+    /// A transaction that only reads. It sees everything that was answered before it began.
+    fn look<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        Box::pin(async move { Ok(self.reader.call(name, move |conn| decide(conn, work)).await??) })
     }
 
     /// A transaction that may fill, empty or wake mailboxes, or finish files.

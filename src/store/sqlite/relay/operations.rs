@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{SqliteRelay, agents, directory, due, inbox, links, messages, orgs, people, send};
+use super::{
+    SqliteRelay, agents, decide, directory, due, inbox, invites, links, messages, orgs, people, removal,
+    send, session_view, topics, usage, webhooks,
+};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
 use crate::domain::relay::refusal::Refusal;
-use crate::proto::redsyn::address::{AgentAddress, Name};
+use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 use crate::store::relay::{
     AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Home,
-    LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Receipt, RelayStore, Sent,
-    StoredMessage, Swept, Take, TokenHash,
+    Invite, LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId,
+    Pushed, Receipt, RelayStore, Sent, SessionPage, StoredMessage, Swept, Take, TokenHash, TopicView, Usage,
+    Webhook,
 };
 
 impl RelayStore for SqliteRelay {
@@ -21,11 +25,11 @@ impl RelayStore for SqliteRelay {
     }
 
     fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>> {
-        self.run("relay_person_by_email", move |conn| people::by_email(conn, &email))
+        self.look("relay_person_by_email", move |conn| people::by_email(conn, &email))
     }
 
     fn people(&self) -> Answer<'_, Vec<PersonSummary>> {
-        self.run("relay_people", people::list)
+        self.look("relay_people", people::list)
     }
 
     fn create_node(
@@ -38,12 +42,25 @@ impl RelayStore for SqliteRelay {
         self.run("relay_create_node", move |conn| people::create_node(conn, person, &name, token, now))
     }
 
+    fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>> {
+        self.change("relay_remove_person", now, move |tx| removal::remove_person(tx, person))
+    }
+
+    fn remove_node(&self, node: NodeId) -> Answer<'_, ()> {
+        self.run("relay_remove_node", move |conn| removal::remove_node(conn, node))
+    }
+
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {
         self.run("relay_ensure_home", move |conn| people::ensure_home(conn, &home, token, now))
     }
 
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>> {
-        self.run("relay_caller", move |conn| people::caller(conn, token))
+        Box::pin(async move {
+            let looked = self
+                .tokens
+                .call("relay_caller", move |conn| decide(conn, |conn| people::caller(conn, token)));
+            Ok(looked.await??)
+        })
     }
 
     fn register_key(
@@ -56,7 +73,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>> {
-        self.run("relay_orgs_of", move |conn| orgs::orgs_of(conn, person))
+        self.look("relay_orgs_of", move |conn| orgs::orgs_of(conn, person))
     }
 
     fn create_org(
@@ -89,17 +106,45 @@ impl RelayStore for SqliteRelay {
         })
     }
 
+    fn invite(
+        &self,
+        admin: PersonId,
+        org: Name,
+        email: String,
+        team: Name,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_invite", move |conn| invites::invite(conn, admin, &org, &email, &team, now))
+    }
+
+    fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name> {
+        self.run("relay_join", move |conn| invites::join(conn, person, &org, &me, now))
+    }
+
+    fn invites(&self) -> Answer<'_, Vec<Invite>> {
+        self.look("relay_invites", invites::list)
+    }
+
+    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>> {
+        self.look("relay_invites_of", move |conn| invites::of_email(conn, &email))
+    }
+
+    fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage> {
+        let plans = Arc::clone(&self.plans);
+        self.look("relay_usage", move |conn| usage::of(conn, member, &org, &plans, now))
+    }
+
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced> {
         let plans = Arc::clone(&self.plans);
         self.run("relay_announce", move |conn| agents::announce(conn, &caller, announcement, &plans, now))
     }
 
     fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView> {
-        self.run("relay_agent", move |conn| agents::view(conn, viewer, &agent))
+        self.look("relay_agent", move |conn| agents::view(conn, viewer, &agent))
     }
 
     fn directory(&self, viewer: PersonId, query: DirectoryQuery) -> Answer<'_, Vec<AgentView>> {
-        self.run("relay_directory", move |conn| directory::list(conn, viewer, query))
+        self.look("relay_directory", move |conn| directory::list(conn, viewer, query))
     }
 
     fn serve_key(&self, asker: PersonId, agent: AgentAddress) -> Answer<'_, KeyAnswer> {
@@ -107,7 +152,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn sent_before(&self, person: PersonId, id: MessageId) -> Answer<'_, Option<Receipt>> {
-        self.run("relay_sent_before", move |conn| messages::receipt(conn, person, &id))
+        self.look("relay_sent_before", move |conn| messages::receipt(conn, person, &id))
     }
 
     fn send(&self, mut draft: Draft, now: Timestamp) -> Answer<'_, Changed<Sent>> {
@@ -148,18 +193,99 @@ impl RelayStore for SqliteRelay {
     fn files(&self, viewer: PersonId, id: MessageId) -> Answer<'_, Vec<u8>> {
         Box::pin(async move {
             let asked = id.clone();
-            let name = self.run("relay_files", move |conn| messages::file_for(conn, viewer, &asked)).await?;
+            let name = self.look("relay_files", move |conn| messages::file_for(conn, viewer, &asked)).await?;
             // It may have been delivered since.
             Ok(self.files.read(&name).await?.ok_or(Refusal::NoFiles(id))?)
         })
     }
 
     fn thread(&self, viewer: PersonId, thread: String) -> Answer<'_, Vec<StoredMessage>> {
-        self.run("relay_thread", move |conn| messages::thread(conn, viewer, &thread))
+        self.look("relay_thread", move |conn| messages::thread(conn, viewer, &thread))
     }
 
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>> {
         self.change("relay_sweep", now, due::sweep)
+    }
+
+    fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage> {
+        self.look("relay_session", move |conn| session_view::view(conn, viewer, &agent, &session))
+    }
+
+    fn set_session_title(
+        &self,
+        owner: PersonId,
+        agent: AgentAddress,
+        session: String,
+        title: String,
+    ) -> Answer<'_, SessionPage> {
+        self.run("relay_set_session_title", move |conn| {
+            session_view::set_title(conn, owner, &agent, &session, &title)
+        })
+    }
+
+    fn close_session(
+        &self,
+        owner: PersonId,
+        agent: AgentAddress,
+        session: String,
+    ) -> Answer<'_, SessionPage> {
+        self.run("relay_close_session", move |conn| session_view::close(conn, owner, &agent, &session))
+    }
+
+    fn subscribe(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        topic: TopicAddress,
+        now: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.run("relay_subscribe", move |conn| topics::subscribe(conn, person, &agent, &topic, now))
+    }
+
+    fn unsubscribe(&self, person: PersonId, agent: AgentAddress, topic: TopicAddress) -> Answer<'_, ()> {
+        self.run("relay_unsubscribe", move |conn| topics::unsubscribe(conn, person, &agent, &topic))
+    }
+
+    fn topics_of(&self, person: PersonId) -> Answer<'_, Vec<TopicView>> {
+        self.look("relay_topics_of", move |conn| topics::list(conn, person))
+    }
+
+    fn set_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        webhook: Webhook,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>> {
+        let plans = Arc::clone(&self.plans);
+        self.change("relay_set_webhook", now, move |tx| webhooks::set(tx, person, &agent, &webhook, &plans))
+    }
+
+    fn remove_webhook(
+        &self,
+        person: PersonId,
+        agent: AgentAddress,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<()>> {
+        self.change("relay_remove_webhook", now, move |tx| webhooks::remove(tx, person, &agent))
+    }
+
+    fn webhook_agents(&self) -> Answer<'_, Vec<AgentAddress>> {
+        self.look("relay_webhook_agents", webhooks::all_agents)
+    }
+
+    fn claim_pushes(
+        &self,
+        agent: AgentAddress,
+        most: usize,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Answer<'_, Changed<Vec<Push>>> {
+        self.change("relay_claim_pushes", now, move |tx| webhooks::claim(tx, &agent, most, until))
+    }
+
+    fn pushed(&self, delivery: PushId, how: Pushed, now: Timestamp) -> Answer<'_, Changed<()>> {
+        self.change("relay_pushed", now, move |tx| webhooks::settle(tx, delivery, how))
     }
 
     fn link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, (LinkView, bool)> {
@@ -197,10 +323,14 @@ impl RelayStore for SqliteRelay {
     }
 
     fn links_of(&self, person: PersonId) -> Answer<'_, Vec<LinkView>> {
-        self.run("relay_links_of", move |conn| links::links_of(conn, person))
+        self.look("relay_links_of", move |conn| links::links_of(conn, person))
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async move { Ok(self.db.clone().close().await?) })
+        Box::pin(async move {
+            let readers = [self.tokens.clone().close().await, self.reader.clone().close().await];
+            self.db.clone().close().await?;
+            Ok(readers.into_iter().collect::<std::result::Result<(), _>>()?)
+        })
     }
 }

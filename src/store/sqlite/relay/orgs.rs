@@ -163,7 +163,7 @@ pub(super) fn add_team_member(
     record(conn, &admin, person, org, now, &format!("put {who} into the team {team}"))
 }
 
-fn record(
+pub(super) fn record(
     conn: &Connection,
     admin: &Member,
     person: PersonId,
@@ -177,6 +177,13 @@ fn record(
         now,
         &format!("{by} {what}"),
     )
+}
+
+/// Makes a person a member, in one team.
+pub(super) fn add_member(conn: &Connection, person: PersonId, org: i64, me: &Name, team: i64) -> Result<()> {
+    execute(conn, INSERT_MEMBER, params![org, person.0, me.as_str(), false])?;
+    execute(conn, JOIN_TEAM, [person.0, org, team])?;
+    Ok(())
 }
 
 /// The organisation, membership and team of an embedded relay, each made when missing.

@@ -14,13 +14,13 @@ use crate::store::relay::{Caller, Home, NodeId, NodeSummary, Person, PersonId, P
 statements! {
     INSERT_PERSON = "INSERT INTO people (email, plan, created) VALUES (?1, ?2, ?3) RETURNING id";
     PERSON_BY_EMAIL = "SELECT id, email, plan FROM people WHERE email = ?1";
-    PERSON_EXISTS = "SELECT 1 FROM people WHERE id = ?1";
+    PERSON_EXISTS = "SELECT 1 FROM people WHERE id = ?1 AND removed = 0";
     INSERT_NODE = "INSERT INTO nodes (person, name, token_hash, created) VALUES (?1, ?2, ?3, ?4) RETURNING id";
     NODE_BY_NAME = "SELECT id FROM nodes WHERE person = ?1 AND name = ?2";
     REPLACE_TOKEN = "UPDATE nodes SET token_hash = ?2 WHERE id = ?1";
     CALLER = "
         SELECT nodes.id, nodes.name, nodes.public_key, people.id, people.email FROM nodes
-        JOIN people ON people.id = nodes.person WHERE nodes.token_hash = ?1";
+        JOIN people ON people.id = nodes.person WHERE nodes.token_hash = ?1 AND nodes.removed = 0";
     PINNED_VERSION = "
         SELECT orgs.version FROM members JOIN orgs ON orgs.id = members.org
         WHERE members.person = ?1 ORDER BY members.org LIMIT 1";
@@ -29,9 +29,9 @@ statements! {
 }
 
 // For operators alone: these read everything on purpose.
-const ALL_PEOPLE: &str = "SELECT id, email, plan FROM people ORDER BY id";
+const ALL_PEOPLE: &str = "SELECT id, email, plan FROM people WHERE removed = 0 ORDER BY id";
 const NODES_OF: &str = "
-    SELECT id, name, public_key IS NOT NULL, created FROM nodes WHERE person = ?1 ORDER BY id";
+    SELECT id, name, public_key IS NOT NULL, created FROM nodes WHERE person = ?1 AND removed = 0 ORDER BY id";
 
 pub(super) fn create_person(conn: &Connection, email: &str, plan: &str, now: Timestamp) -> Result<PersonId> {
     if by_email(conn, email)?.is_some() {

@@ -15,16 +15,22 @@ fn every_statement_is_answered_from_an_index() {
         super::audit::STATEMENTS,
         super::directory::STATEMENTS,
         super::due::STATEMENTS,
+        super::events::STATEMENTS,
         super::files::STATEMENTS,
         super::inbox::STATEMENTS,
+        super::invites::STATEMENTS,
         super::lanes::STATEMENTS,
         super::links::STATEMENTS,
         super::messages::STATEMENTS,
         super::orgs::STATEMENTS,
         super::people::STATEMENTS,
         super::send::STATEMENTS,
+        super::session_view::STATEMENTS,
         super::sessions::STATEMENTS,
+        super::topics::STATEMENTS,
         super::tx::STATEMENTS,
+        super::usage::STATEMENTS,
+        super::webhooks::STATEMENTS,
     ];
     let mut wrong = Vec::new();
     for (name, sql) in lists.into_iter().flatten() {

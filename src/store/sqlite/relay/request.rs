@@ -48,7 +48,7 @@ fn reachable(out: &Outgoing<'_>, tx: &Tx<'_>, to: &AddressedAgent) -> Result<Age
         if !links::exposes_agent(tx.conn, agent.org, out.sender.org, &to.agent)? {
             return Err(no_agent().into());
         }
-        out.check_link_rules(tx, agent.org, &to.agent)?;
+        out.check_link_rules(tx, agent.org, &to.agent.org)?;
     }
     Ok(agent)
 }
@@ -74,7 +74,7 @@ fn check_policy(out: &Outgoing<'_>, tx: &Tx<'_>, agent: &Agent) -> Result<()> {
 }
 
 /// The sender's own session named in `from`, if it exists (A20).
-fn session_of_sender(out: &Outgoing<'_>, tx: &Tx<'_>) -> Result<Option<i64>> {
+pub(super) fn session_of_sender(out: &Outgoing<'_>, tx: &Tx<'_>) -> Result<Option<i64>> {
     match &out.draft.from.session {
         Some(Session::Id(id)) => {
             Ok(sessions::existing(tx.conn, out.sender.id, id.as_str())?.map(|(number, _)| number))

@@ -5,7 +5,7 @@
 
 use crate::store::sqlite::schema::Steps;
 
-pub(super) const STEPS: Steps = &[FIRST];
+pub(super) const STEPS: Steps = &[FIRST, SECOND];
 
 const FIRST: &str = "
 CREATE TABLE people (
@@ -233,4 +233,50 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_link ON audit (link, id) WHERE link IS NOT NULL;
 CREATE INDEX audit_org ON audit (org, id) WHERE org IS NOT NULL;
+";
+
+/// Topics, webhooks, invitations, and people and nodes that were removed. What was removed keeps its row: messages
+/// refer to it, and its number must never mean somebody else.
+const SECOND: &str = "
+CREATE TABLE topics (
+    id INTEGER PRIMARY KEY,
+    org INTEGER NOT NULL REFERENCES orgs (id),
+    address TEXT NOT NULL UNIQUE,
+    created INTEGER NOT NULL
+) STRICT;
+CREATE INDEX topics_org ON topics (org, address);
+
+CREATE TABLE subscriptions (
+    topic INTEGER NOT NULL REFERENCES topics (id),
+    agent INTEGER NOT NULL REFERENCES agents (id),
+    PRIMARY KEY (topic, agent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX subscriptions_agent ON subscriptions (agent, topic);
+
+CREATE TABLE topic_sessions (
+    topic INTEGER NOT NULL REFERENCES topics (id),
+    agent INTEGER NOT NULL REFERENCES agents (id),
+    session INTEGER NOT NULL,
+    PRIMARY KEY (topic, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE webhooks (
+    agent INTEGER PRIMARY KEY REFERENCES agents (id),
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    created INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE invites (
+    org INTEGER NOT NULL REFERENCES orgs (id),
+    email TEXT NOT NULL,
+    team INTEGER NOT NULL REFERENCES teams (id),
+    created INTEGER NOT NULL,
+    PRIMARY KEY (email, org)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE orgs ADD COLUMN webhooks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE people ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE nodes ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
 ";

@@ -11,12 +11,13 @@ use super::lanes::NewDelivery;
 use super::messages::{self, NewMessage};
 use super::people::inserted;
 use super::tx::Tx;
-use super::{Result, answer, links, one, orgs, request};
+use super::{Result, answer, events, links, one, orgs, request};
+use crate::domain::clock::Timestamp;
 use crate::domain::relay::plan::{Plan, Plans};
 use crate::domain::relay::refusal::{Quota, Refusal};
-use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::address::Name;
 use crate::proto::redsyn::ids::TTL_DEFAULT_SECS;
-use crate::store::relay::{Draft, Receipt, Route, Sent};
+use crate::store::relay::{Draft, Receipt, Route, Sent, Signed};
 
 statements! {
     COUNT_MESSAGE = "
@@ -41,6 +42,7 @@ pub(super) fn send(tx: &mut Tx<'_>, draft: &Draft, file: Option<&KeptFile>, plan
     let receipt = match &draft.route {
         Route::Request { to } => request::place(&outgoing, tx, to)?,
         Route::Answer { to_request } => answer::place(&outgoing, tx, to_request)?,
+        Route::Event { topic } => events::place(&outgoing, tx, topic)?,
     };
     Ok(Sent { receipt, duplicate: false })
 }
@@ -64,7 +66,7 @@ fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Agent> {
 
 /// Counts the message and its files against the plan; refused, the count is undone with everything else.
 fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<()> {
-    let day = tx.now.secs().div_euclid(SECS_PER_DAY);
+    let day = day(tx.now);
     let messages = inserted(one(tx.conn, COUNT_MESSAGE, [org, day], |row| row.get(0))?)?;
     if plan.messages_per_day.is_some_and(|most| messages.unsigned_abs() > most) {
         return Err(Refusal::Quota(Quota::Messages).into());
@@ -76,6 +78,11 @@ fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<
         }
     }
     Ok(())
+}
+
+/// The day a moment lies in, UTC.
+pub(super) fn day(now: Timestamp) -> i64 {
+    now.secs().div_euclid(SECS_PER_DAY)
 }
 
 /// A draft whose sender and quotas are settled.
@@ -101,27 +108,50 @@ pub(super) struct Placed<'a> {
     pub(super) reserved: Option<i64>,
 }
 
+/// A message as it is written, however many it goes to.
+#[derive(Debug)]
+pub(super) struct Written<'a> {
+    pub(super) from_session: Option<i64>,
+    pub(super) from_text: &'a str,
+    pub(super) to_text: &'a str,
+    pub(super) thread: &'a str,
+    pub(super) reply_to: Option<&'a str>,
+    /// How many deliveries it will have.
+    pub(super) waiting: i64,
+    pub(super) topic: Option<&'a str>,
+}
+
 impl Outgoing<'_> {
+    fn signed(&self) -> Option<&Signed> {
+        self.draft.signature.as_ref().ok().and_then(Option::as_ref)
+    }
+
     pub(super) fn is_signed(&self) -> bool {
-        matches!(self.draft.signature, Ok(Some(_)))
+        self.signed().is_some()
     }
 
     /// What the side of `org` lets in from the sender over their link.
-    pub(super) fn check_link_rules(&self, tx: &Tx<'_>, org: i64, recipient: &AgentAddress) -> Result<()> {
+    pub(super) fn check_link_rules(&self, tx: &Tx<'_>, org: i64, recipient: &Name) -> Result<()> {
         let from = &self.sender.state.agent.org;
         let rules = links::active_rules(tx.conn, org, self.sender.org)?
-            .ok_or_else(|| Refusal::NoActiveLink { from: from.clone(), to: recipient.org.clone() })?;
+            .ok_or_else(|| Refusal::NoActiveLink { from: from.clone(), to: recipient.clone() })?;
         rules
             .check(self.is_signed(), self.draft.sender.ip)
-            .map_err(|why| Refusal::LinkRules { org: recipient.org.clone(), why }.into())
+            .map_err(|why| Refusal::LinkRules { org: recipient.clone(), why }.into())
     }
 
-    /// Writes the message and queues its delivery.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>, placed: &Placed<'_>) -> Result<Receipt> {
+    /// How long the message may wait, in seconds: the plan has the last word.
+    fn ttl_secs(&self) -> u64 {
+        self.draft.ttl_secs.unwrap_or(TTL_DEFAULT_SECS).min(self.plan.ttl_secs)
+    }
+
+    pub(super) fn expires(&self, now: Timestamp) -> Timestamp {
+        now.plus(Duration::from_secs(self.ttl_secs()))
+    }
+
+    /// Writes the message, without queueing it anywhere, and makes its sender part of its thread.
+    pub(super) fn write(&self, tx: &Tx<'_>, placed: &Written<'_>) -> Result<i64> {
         let draft = self.draft;
-        let ttl = draft.ttl_secs.unwrap_or(TTL_DEFAULT_SECS).min(self.plan.ttl_secs);
-        let expires = tx.now.plus(Duration::from_secs(ttl));
-        let signed = draft.signature.as_ref().ok().and_then(Option::as_ref);
         let message = messages::insert(
             tx.conn,
             tx.now,
@@ -137,18 +167,34 @@ impl Outgoing<'_> {
                 thread: placed.thread,
                 reply_to: placed.reply_to,
                 ts: draft.ts.unwrap_or(tx.now.secs()),
-                ttl_secs: i64::try_from(ttl).unwrap_or(i64::MAX),
-                expires,
+                ttl_secs: i64::try_from(self.ttl_secs()).unwrap_or(i64::MAX),
+                expires: self.expires(tx.now),
                 body: &draft.body,
                 encrypted: draft.encrypted,
                 refs: &draft.refs,
                 error: draft.error,
-                signed,
+                signed: self.signed(),
                 file: self.file,
-                waiting: 1,
+                waiting: placed.waiting,
+                topic: placed.topic,
             },
         )?;
         messages::take_part(tx.conn, draft.sender.person.0, placed.thread, message)?;
+        Ok(message)
+    }
+
+    /// Writes the message and queues its one delivery.
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, placed: &Placed<'_>) -> Result<Receipt> {
+        let written = Written {
+            from_session: placed.from_session,
+            from_text: placed.from_text,
+            to_text: placed.to_text,
+            thread: placed.thread,
+            reply_to: placed.reply_to,
+            waiting: 1,
+            topic: None,
+        };
+        let message = self.write(tx, &written)?;
         messages::take_part(tx.conn, placed.recipient_person, placed.thread, message)?;
         tx.enqueue(&NewDelivery {
             message,
@@ -158,13 +204,17 @@ impl Outgoing<'_> {
             to_text: placed.to_text,
             reply_to: placed.reply_to,
             reserved: placed.reserved,
-            expires,
+            expires: self.expires(tx.now),
         })?;
-        Ok(Receipt {
-            id: draft.id.clone(),
-            thread: placed.thread.to_owned(),
-            to: placed.to_text.to_owned(),
-            signed: signed.is_some(),
-        })
+        Ok(self.receipt(placed.thread, placed.to_text))
+    }
+
+    pub(super) fn receipt(&self, thread: &str, to: &str) -> Receipt {
+        Receipt {
+            id: self.draft.id.clone(),
+            thread: thread.to_owned(),
+            to: to.to_owned(),
+            signed: self.is_signed(),
+        }
     }
 }

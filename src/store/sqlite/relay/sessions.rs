@@ -18,6 +18,7 @@ statements! {
     SET_THREAD = "
         INSERT INTO agent_threads (agent, thread, session) VALUES (?1, ?2, ?3)
         ON CONFLICT (agent, thread) DO UPDATE SET session = excluded.session";
+    SET_TITLE = "UPDATE sessions SET title = ?3 WHERE agent = ?1 AND number = ?2";
     JOIN_SESSION = "INSERT OR IGNORE INTO session_people (agent, number, person) VALUES (?1, ?2, ?3)";
     SHOWN = "
         SELECT sessions.number, sessions.title, sessions.open, EXISTS (
@@ -51,7 +52,7 @@ pub(super) fn for_request(
     Ok(session)
 }
 
-fn open(conn: &Connection, agent: i64, now: Timestamp) -> Result<i64> {
+pub(super) fn open(conn: &Connection, agent: i64, now: Timestamp) -> Result<i64> {
     let number = inserted(one(conn, NEXT_NUMBER, [agent], |row| row.get(0))?)?;
     execute(conn, OPEN_SESSION, [agent, number, now.millis()])?;
     Ok(number)
@@ -91,6 +92,11 @@ fn number(id: &str) -> Option<i64> {
 
 pub(super) fn id(number: i64) -> String {
     format!("s{number}")
+}
+
+pub(super) fn set_title(conn: &Connection, agent: i64, session: i64, title: &str) -> Result<()> {
+    execute(conn, SET_TITLE, params![agent, session, title])?;
+    Ok(())
 }
 
 pub(super) fn join(conn: &Connection, agent: i64, session: i64, person: i64) -> Result<()> {

@@ -8,12 +8,15 @@ use rusqlite::Connection;
 use super::{Result, one, stored};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::Random;
+use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::relay::Changed;
 
 statements! {
-    ADDRESS = "SELECT address FROM agents WHERE id = ?1";
+    ADDRESS = "
+        SELECT address, EXISTS (SELECT 1 FROM webhooks WHERE webhooks.agent = agents.id) FROM agents
+        WHERE id = ?1";
 }
 
 pub(super) struct Tx<'a> {
@@ -58,12 +61,17 @@ impl<'a> Tx<'a> {
     }
 
     pub(super) fn finish<T>(self, value: T) -> Result<(Changed<T>, Vec<String>)> {
-        let mut wake = Vec::with_capacity(self.wake.len());
+        let (mut wake, mut push) = (Vec::with_capacity(self.wake.len()), Vec::new());
         for agent in &self.wake {
-            if let Some(address) = one(self.conn, ADDRESS, [agent], |row| row.get::<_, String>(0))? {
-                wake.push(stored(&address, "agent address")?);
+            let found: Option<(String, bool)> =
+                one(self.conn, ADDRESS, [agent], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let Some((address, pushed)) = found else { continue };
+            let address: AgentAddress = stored(&address, "agent address")?;
+            if pushed {
+                push.push(address.clone());
             }
+            wake.push(address);
         }
-        Ok((Changed { value, wake, due: self.due }, self.done_files))
+        Ok((Changed { value, wake, push, due: self.due }, self.done_files))
     }
 }

@@ -9,10 +9,11 @@ use super::*;
 use crate::domain::clock::{Clock, ManualClock};
 use crate::domain::delivery::LeaseId;
 use crate::domain::random::SystemRandom;
-use crate::domain::v2::delivery::{State, Status};
+use crate::domain::v2::delivery::{Delivery, State, Status};
 use crate::proto::dsh::v2::message::{Kind, Mode};
 use crate::proto::dsh::v2::request::Outcome;
 use crate::store::local::Stages;
+use crate::store::sqlite::local::LocalStore;
 use crate::store::sqlite::local_schema::STEPS;
 use crate::store::v2::Action;
 
@@ -218,12 +219,62 @@ async fn what_is_finished_is_deleted_by_its_end_and_in_parts() {
     assert_eq!(store.queues(vec![name("beta")]).await.unwrap(), [Queue::default()]);
 }
 
+#[tokio::test]
+async fn what_another_broker_kept_keeps_its_state_and_its_key() {
+    let store = store();
+    create(&store, request("here", "alpha", "beta")).await;
+    let kept = |id: &str, state: State| {
+        let message = request(id, "alpha", "beta");
+        let delivery = Delivery {
+            state,
+            attempts: 2,
+            last_error: "again".into(),
+            completed_at: Some(later(5)),
+            ..Delivery::new(message.expires_at)
+        };
+        let (inbox, stages) = (Some(name("beta")), Stages::default());
+        StoredMessage { seq: 0, inbox, message, delivery, is_notified: true, stages }
+    };
+    let lease = crate::domain::delivery::Lease { id: LeaseId::new("t"), until: later(9) };
+    let states =
+        [State::Queued, State::Leased(lease), State::Completed, State::Failed, State::Expired].into_iter();
+    let mut messages: Vec<_> = states.enumerate().map(|(at, state)| kept(&format!("m{at}"), state)).collect();
+    let mut same_key = kept("other", State::Queued);
+    same_key.message.idempotency_key = "here".into();
+    messages.extend([kept("here", State::Queued), same_key]);
+    let imported = store.import(messages.clone()).await.unwrap();
+    assert_eq!((imported.new, imported.known), (5, 2));
+    let after = store.kept_after(1, 9).await.unwrap();
+    let without_number = |message: StoredMessage| StoredMessage { seq: 0, ..message };
+    assert_eq!(after.into_iter().map(without_number).collect::<Vec<_>>(), messages[..5]);
+    assert_eq!(store.import(messages).await.unwrap().new, 0);
+    let queue = store.queues(vec![name("beta")]).await.unwrap().remove(0);
+    assert_eq!((queue.queued, queue.leased, queue.expired), (2, 1, 1));
+}
+
+fn from_database(folder: &std::path::Path) -> V2Store {
+    V2Store::new(Db::open(&folder.join("broker.db"), STEPS).unwrap(), SystemRandom::shared())
+}
+
+fn from_lines(folder: &std::path::Path) -> V2Store {
+    let (store, _) = LocalStore::open_jsonl(folder).unwrap();
+    V2Store::new(store.db().clone(), SystemRandom::shared())
+}
+
+fn played(open: model::Open, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(open, steps))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(model::run(steps))?;
+    fn a_database_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(from_database, steps)?;
+    }
+
+    #[test]
+    fn lines_do_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(from_lines, steps)?;
     }
 }

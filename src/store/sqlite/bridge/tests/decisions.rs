@@ -78,11 +78,11 @@ async fn with_several_keys_a_person_says_which() {
 #[tokio::test]
 async fn unsigned_mail_waits_for_a_decision_of_its_own() {
     let node = with_held().await;
-    assert!(node.store.must_sign(bob()).await.unwrap());
+    assert!(node.store.must_sign(bob(), false).await.unwrap());
     let free = node.store.allow_unsigned(bob(), NOW).await.unwrap();
     assert_eq!(free, Released { inbound: 1, outbound: 0 });
     let node = node.reopened().await;
-    assert!(!node.store.must_sign(bob()).await.unwrap());
+    assert!(!node.store.must_sign(bob(), false).await.unwrap());
     assert_eq!(released(&node).await, ["q3"]);
     // It was judged before the decision, and is kept after it.
     node.store.hold_arrival(held("q5", None, 5)).await.unwrap();

@@ -92,6 +92,19 @@ impl Link {
         self.client.last_success().map(|last| self.client.to_local(last))
     }
 
+    /// Asks the relay who we are. By how many milliseconds its clock is ahead of ours.
+    ///
+    /// # Errors
+    /// In words for a person, when it does not say.
+    pub async fn probe(&self) -> Result<i64, String> {
+        if let Err(error) = self.client.get("/me").await {
+            self.lost(&error);
+            return Err(explain(&error));
+        }
+        self.found();
+        Ok(self.client.relay_now().millis().saturating_sub(self.clock.now().millis()))
+    }
+
     /// The agents that the relay did not let us announce, and why.
     pub fn refused(&self) -> Vec<(AgentName, String)> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -42,7 +42,11 @@ pub(super) fn run(asked: &Asked, request: &Request, text: impl FnOnce(&Value) ->
     ExitCode::SUCCESS
 }
 
-async fn ask(file: &Path, request: &Request) -> Result<Value, RunError> {
+/// The answer.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn ask(file: &Path, request: &Request) -> Result<Value, RunError> {
     let config = Config::load(file)?;
     let folder = &config.broker.data_dir;
     if !folder.is_dir() {

@@ -19,6 +19,7 @@ pub mod keys;
 pub mod look;
 mod print;
 pub mod relay;
+pub mod selfcheck;
 pub mod serve;
 mod table;
 pub mod vectors;
@@ -52,6 +53,8 @@ pub enum Command {
     Outbox(look::Args),
     /// How far a message has come
     Trace(look::TraceArgs),
+    /// Look at all that must be right for this node to work
+    Selfcheck(selfcheck::Args),
     /// Have the running process read contacts, agents and policies again
     Reload(look::Args),
     /// This node's keys, and decisions about those of others
@@ -77,6 +80,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Some(Command::Held(args)) => look::held(args),
         Some(Command::Outbox(args)) => look::outbox(args),
         Some(Command::Trace(args)) => look::trace(args),
+        Some(Command::Selfcheck(args)) => selfcheck::run(args),
         Some(Command::Reload(args)) => look::reload(args),
         Some(Command::Keys(args)) => keys::run(args),
         Some(Command::Relay(args)) => relay::run(args),

@@ -74,6 +74,52 @@ fn status_tells_of_a_running_node_and_of_a_stopped_one() {
     assert_eq!(answer(folder.path(), &["keys", "show"])["fingerprint"], fingerprint);
 }
 
+#[test]
+fn selfcheck_looks_at_what_must_be_right_and_says_what_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    config(folder.path());
+    let checked = answer(folder.path(), &["selfcheck"]);
+    let words = |checked: &Value| {
+        let checks = checked["checks"].as_array().unwrap().iter();
+        checks.map(|one| format!("{} {}", one["check"].as_str().unwrap(), one["ok"])).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&checked)[..3], ["configuration true", "disk true", "round trip true"]);
+    assert!(words(&checked)[3..].iter().all(|word| word.ends_with("null")), "nothing runs: {checked}");
+
+    let mut process = Process::start(folder.path(), &["serve"]);
+    process.wait_for("  stop ");
+    process.wait_for_log("relay_link_up");
+    let checked = answer(folder.path(), &["selfcheck"]);
+    assert_eq!(words(&checked)[3..], ["broker true", "relay true", "clock true"], "{checked}");
+    process.kill();
+
+    std::fs::remove_dir_all(folder.path().join("data")).unwrap();
+    write(folder.path(), "data", "a file in its place");
+    let text = include_str!("../../config.yaml").replace("dataDir: ./data", "dataDir: ./data/in/it");
+    write(folder.path(), "config.yaml", &text);
+    assert_eq!(run(folder.path(), &["selfcheck"]).status.code(), Some(0), "the folder above can be written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selfcheck_fails_when_the_relay_does_not_take_the_token_or_the_clock_is_off() {
+    let world = World::new().await;
+    let ana = world.folder.path().join("ana");
+    let close = BridgeProcess::start(&ana, &world.ana, &world.bob, &world.url());
+    close.register().await;
+    let clock = |output: &Value| output["checks"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(clock(&answer(&ana, &["selfcheck"]))["ok"], json!(true));
+    world.clock.advance(std::time::Duration::from_secs(3600));
+    let output = run(&ana, &["selfcheck", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(clock(&checked)["what"].as_str().unwrap().contains("set this machine's clock"), "{checked}");
+    world.relay.stop().await.unwrap();
+    let output = run(&ana, &["selfcheck", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let status = answer(&ana, &["status"]);
+    assert_eq!(status["relay"]["connected"], json!(false), "{status}");
+}
+
 #[cfg(unix)]
 #[test]
 fn the_admin_file_goes_with_an_orderly_stop() {

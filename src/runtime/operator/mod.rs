@@ -1,6 +1,7 @@
 //! What a person may ask of a node: what waits and why, and decisions about keys. The same requests are answered by
 //! the running process, through its admin endpoint, and on the store alone when none runs.
 
+mod check;
 mod decide;
 mod reload;
 mod show;
@@ -36,6 +37,7 @@ pub enum Request {
     Outbox,
     Trace { id: String },
     Reload,
+    SelfCheck,
     KeysShow,
     KeysRotate,
     KeysPins,
@@ -100,6 +102,7 @@ impl Operator {
             Request::Outbox => self.outbox().await,
             Request::Trace { id } => self.trace(id).await,
             Request::Reload => self.reload().await,
+            Request::SelfCheck => self.self_check().await,
             Request::KeysShow => self.keys_show(),
             Request::KeysRotate => self.keys_rotate().await,
             Request::KeysPins => self.pins().await,

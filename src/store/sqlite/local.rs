@@ -20,6 +20,7 @@ use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::dsh::v1::envelope::Kind;
 use crate::store::StoreError;
 use crate::store::jsonl::ROWS;
 use crate::store::local::{
@@ -107,6 +108,10 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn send(&self, message: NewMessage, to: AgentName) -> Result<Option<Sent>, StoreError> {
+        if message.kind == Kind::Reply {
+            // It also writes a stage of what it answers.
+            return self.db.call("send_reply", move |conn| send::send(conn, &message, &to)).await;
+        }
         self.db.call_single("send", move |conn| send::send(conn, &message, &to)).await
     }
 

@@ -6,6 +6,7 @@ use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v1::envelope::Kind;
 use crate::store::StoreError;
 use crate::store::local::{NewMessage, Sent};
 
@@ -21,7 +22,24 @@ pub(super) fn send(
 ) -> Result<Option<Sent>, StoreError> {
     let registered =
         conn.prepare_cached(sql::IS_REGISTERED)?.query_row([to.as_str()], |_| Ok(())).optional()?.is_some();
-    if registered { insert_message(conn, message, Some(to)).map(Some) } else { Ok(None) }
+    if !registered {
+        return Ok(None);
+    }
+    let sent = insert_message(conn, message, Some(to))?;
+    if message.kind == Kind::Reply && !sent.duplicate {
+        answered(conn, message)?;
+    }
+    Ok(Some(sent))
+}
+
+/// A reply is a stage of the message that it answers, if that one came from its recipient.
+fn answered(conn: &Connection, reply: &NewMessage) -> Result<(), StoreError> {
+    let parent = [&reply.parent_id, &reply.reply_to].into_iter().flatten().find_map(JsonText::as_text);
+    if let Some(parent) = parent {
+        let row = params![parent, reply.from.as_str(), reply.to.as_str(), reply.ts.millis()];
+        conn.prepare_cached(sql::ANSWERED)?.execute(row)?;
+    }
+    Ok(())
 }
 
 /// Stores a message unless its id is known, whoever sent that one and to whom. `inbox` is the agent of this machine

@@ -63,6 +63,9 @@ pub(super) const TAKEN_OVER: &str =
     "INSERT INTO takeovers (source, size, changed, at) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (source) DO UPDATE SET size = excluded.size, changed = excluded.changed, at = excluded.at";
 
+pub(super) const ANSWERED: &str = "UPDATE messages SET at_answered = coalesce(at_answered, ?4)
+    WHERE id = ?1 AND inbox = ?2 AND sender = ?3";
+
 pub(super) const SEQ_OF: &str = "SELECT seq FROM messages WHERE id = ?1";
 pub(super) const POLL_BEHIND: &str = messages!(
     "INDEXED BY messages_redeliver
@@ -129,6 +132,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("KEPT_AFTER", KEPT_AFTER),
     ("TAKEOVER", TAKEOVER),
     ("TAKEN_OVER", TAKEN_OVER),
+    ("ANSWERED", ANSWERED),
     ("SEQ_OF", SEQ_OF),
     ("POLL_BEHIND", POLL_BEHIND),
     ("POLL_AHEAD", POLL_AHEAD),

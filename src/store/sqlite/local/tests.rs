@@ -108,6 +108,26 @@ async fn each_stage_is_noted_in_the_transaction_of_its_change() {
 }
 
 #[tokio::test]
+async fn a_reply_of_its_recipient_is_a_stage_of_a_message() {
+    let store = store_with(&["m1", "m2"]).await;
+    store.register(agent("alpha"), START).await.unwrap();
+    let reply = |id: &str, parent: &str, from: &str, secs: u64| {
+        let at = START.plus(Duration::from_secs(secs));
+        let mut reply = NewMessage::new(DshId::new(id), agent(from), Party::new("alpha"), at);
+        reply.kind = Kind::Reply;
+        reply.parent_id = Some(JsonText::from(&json!(parent)));
+        store.send(reply, agent("alpha"))
+    };
+    reply("r1", "m1", "beta", 3).await.unwrap().unwrap();
+    reply("r2", "m1", "beta", 9).await.unwrap().unwrap();
+    reply("r3", "m2", "gamma", 3).await.unwrap().unwrap();
+    let lines = store.status(agent("alpha"), vec!["m1".into(), "m2".into()]).await.unwrap();
+    let answered = |at: usize| lines[at].1.as_ref().unwrap().stages.answered;
+    assert_eq!(answered(0), Some(START.plus(Duration::from_secs(3))), "the first one");
+    assert_eq!(answered(1), None, "a stranger answers nothing");
+}
+
+#[tokio::test]
 async fn mail_that_leaves_the_machine_is_in_no_inbox() {
     let store = store_with(&[]).await;
     let out = NewMessage { status: Status::Leased, ..message("out", "acme/it/bob/x") };

@@ -112,7 +112,8 @@ impl SqliteRelay {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        Box::pin(async move { Ok(self.db.call(name, move |conn| decide(conn, work)).await??) })
+        // Single, since `decide` undoes by itself what an error leaves.
+        Box::pin(async move { Ok(self.db.call_single(name, move |conn| decide(conn, work)).await??) })
     }
 
     /// A transaction that only reads. It sees everything that was answered before it began.
@@ -121,7 +122,7 @@ impl SqliteRelay {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        Box::pin(async move { Ok(self.reader.call(name, move |conn| decide(conn, work)).await??) })
+        Box::pin(look_with(&self.reader, name, work))
     }
 
     /// A transaction that may fill, empty or wake mailboxes, or finish files.
@@ -145,6 +146,24 @@ impl SqliteRelay {
     }
 }
 
+/// Runs `work`, which only reads, on `reader`: there is nothing to undo.
+async fn look_with<T, F>(reader: &Db, name: &'static str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+{
+    Ok(reader.call_single(name, move |conn| refused(work(conn))).await??)
+}
+
+/// A refusal is an answer, and fails nothing.
+fn refused<T>(outcome: Result<T>) -> std::result::Result<std::result::Result<T, Box<Refusal>>, StoreError> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(RelayStoreError::Refused(refusal)) => Ok(Err(refusal)),
+        Err(RelayStoreError::Store(error)) => Err(error),
+    }
+}
+
 /// Runs `work` so that a refusal undoes what it wrote without failing the batch.
 fn decide<T>(
     conn: &Connection,
@@ -152,15 +171,15 @@ fn decide<T>(
 ) -> std::result::Result<std::result::Result<T, Box<Refusal>>, StoreError> {
     conn.prepare_cached("SAVEPOINT decision")?.execute([])?;
     let outcome = work(conn);
-    if outcome.is_err() {
-        conn.prepare_cached("ROLLBACK TO decision")?.execute([])?;
-    }
-    conn.prepare_cached("RELEASE decision")?.execute([])?;
-    match outcome {
-        Ok(value) => Ok(Ok(value)),
-        Err(RelayStoreError::Refused(refusal)) => Ok(Err(refusal)),
-        Err(RelayStoreError::Store(error)) => Err(error),
-    }
+    let undone = match outcome {
+        Ok(_) => Ok(0),
+        Err(_) => conn.prepare_cached("ROLLBACK TO decision").and_then(|mut undo| undo.execute([])),
+    };
+    let released = undone.and_then(|_| conn.prepare_cached("RELEASE decision")?.execute([]));
+    // Why the work failed goes before why it could not be undone: a full disk undoes everything by itself.
+    let value = refused(outcome)?;
+    released?;
+    Ok(value)
 }
 
 /// The first row of `sql`, if any.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    SqliteRelay, agents, decide, directory, due, inbox, invites, links, messages, orgs, people, removal,
+    SqliteRelay, agents, directory, due, inbox, invites, links, look_with, messages, orgs, people, removal,
     send, session_view, topics, usage, webhooks,
 };
 use crate::domain::clock::Timestamp;
@@ -55,12 +55,8 @@ impl RelayStore for SqliteRelay {
     }
 
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>> {
-        Box::pin(async move {
-            let looked = self
-                .tokens
-                .call("relay_caller", move |conn| decide(conn, |conn| people::caller(conn, token)));
-            Ok(looked.await??)
-        })
+        let work = move |conn: &rusqlite::Connection| people::caller(conn, token);
+        Box::pin(look_with(&self.tokens, "relay_caller", work))
     }
 
     fn register_key(

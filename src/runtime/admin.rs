@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -13,7 +14,11 @@ use super::error::RunError;
 use super::secrets;
 use crate::admin::{Administrator, Endpoint, FILE, http};
 use crate::crypto::secret::Secret;
+use crate::domain::clock::SharedClock;
 use crate::domain::random::Random;
+
+/// How long commands under way may take once the process stops: all of it must end within five seconds.
+const GRACE: Duration = Duration::from_millis(1500);
 
 /// The file that names our endpoint; removed when this is dropped.
 #[derive(Debug)]
@@ -35,6 +40,7 @@ pub async fn open(
     folder: &DataFolder,
     administrator: Arc<dyn Administrator>,
     random: &dyn Random,
+    clock: SharedClock,
     stop: CancellationToken,
     tasks: &mut JoinSet<Result<(), RunError>>,
 ) -> Result<AdminFile, RunError> {
@@ -46,7 +52,11 @@ pub async fn open(
     let file = folder.file(FILE);
     secrets::write_over(&file, &endpoint.to_text())?;
     tasks.spawn(async move {
-        let served = http::serve(listener, administrator, token, stop.cancelled_owned()).await;
+        let cut = async {
+            stop.cancelled().await;
+            clock.sleep(GRACE).await;
+        };
+        let served = http::serve(listener, administrator, token, stop.clone().cancelled_owned(), cut).await;
         served.map_err(|error| RunError::other(format!("the admin endpoint ended: {error}")))
     });
     Ok(AdminFile(file))

@@ -184,7 +184,9 @@ impl Node {
                 }),
             });
             tasks.spawn(reload_on_hangup(Arc::clone(&operator), stop.clone()));
-            admin = Some(admin::open(folder, operator, &*random, stop.clone(), &mut tasks).await?);
+            admin = Some(
+                admin::open(folder, operator, &*random, Arc::clone(&clock), stop.clone(), &mut tasks).await?,
+            );
         }
         let service = Arc::new(Service::new(
             config,

@@ -201,8 +201,11 @@ fn a_client_that_never_finishes_does_not_hold_up_the_end() {
     let (port, relay) = (free_port(), free_port());
     write(folder.path(), "config.yaml", &config(port, relay));
     let (process, _) = start(folder.path());
+    let admin = std::fs::read_to_string(folder.path().join("data/admin.json")).unwrap();
+    let admin: serde_json::Value = serde_json::from_str(&admin).unwrap();
+    let admin = admin["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
     let mut halves = Vec::new();
-    for port in [port, relay] {
+    for port in [port, relay, admin] {
         let mut half = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         half.write_all(b"POST /messages HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{").unwrap();
         halves.push(half);

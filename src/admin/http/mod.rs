@@ -1,6 +1,6 @@
 //! The admin endpoint on the network: one route, one token.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::io;
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ struct Shared {
     token: Secret,
 }
 
-/// Serves `administrator` on `listener`, which must be of loopback, until `stop`.
+/// Serves `administrator` on `listener`, which must be of loopback, until `stop`; what is under way then may finish
+/// until `cut`.
 ///
 /// # Errors
 /// When the listener fails.
@@ -34,12 +35,17 @@ pub async fn serve(
     administrator: Arc<dyn Administrator>,
     token: Secret,
     stop: impl Future<Output = ()> + Send + 'static,
+    cut: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let routes = Router::new()
         .route("/", post(call))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(Shared { administrator, token });
-    axum::serve(listener, routes).with_graceful_shutdown(stop).await
+    tokio::select! {
+        served = axum::serve(listener, routes).with_graceful_shutdown(stop).into_future() => served,
+        // Half a request, left open, must not keep the process from ending.
+        () = cut => Ok(()),
+    }
 }
 
 async fn call(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
@@ -65,6 +71,8 @@ fn answer(status: StatusCode, body: &Value) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use futures_util::future::BoxFuture;
 
     use super::*;
@@ -85,7 +93,7 @@ mod tests {
     async fn endpoint() -> Endpoint {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, Arc::new(Echo), Secret::new("right"), std::future::pending()));
+        tokio::spawn(serve(listener, Arc::new(Echo), Secret::new("right"), pending(), pending()));
         Endpoint { address, token: Secret::new("right"), process: 1 }
     }
 

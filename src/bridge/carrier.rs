@@ -6,18 +6,22 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::mapping::{self, CannotLeave, Options};
+use super::mapping::{self, CannotLeave};
 use super::names::{Meant, Names};
+use super::options::Options;
+use super::outbound::InFlight;
 use super::presence::Presence;
-use crate::broker::carrier::{Carrier, Route};
-use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig, RelayMode};
+use super::spill;
+use crate::broker::carrier::{Carrier, Parcels, Route};
+use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
 use crate::domain::clock::SharedClock;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, Party};
+use crate::proto::dsh::names::{AgentName, DshId, Party};
 use crate::proto::redsyn::address::AddressedAgent;
+use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
-use crate::store::bridge::Departure;
+use crate::store::bridge::{Departure, Parcel};
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
 
@@ -27,12 +31,21 @@ pub struct BridgeCarrier {
     pub store: BridgeStore,
     pub names: Arc<Names>,
     pub presence: Arc<Presence>,
-    pub relay: RelayMode,
+    /// None when `redsyn.relay` is `off`.
+    pub client: Option<RelayClient>,
     pub encrypt: Encrypt,
     pub receipts: Receipts,
     pub clock: SharedClock,
     /// Rings the outbound pump.
     pub wake: Arc<Notify>,
+    /// What is being sent.
+    pub in_flight: InFlight,
+}
+
+/// The files that a message names.
+enum Files {
+    Are(Option<Vec<u8>>),
+    Gone,
 }
 
 impl BridgeCarrier {
@@ -43,11 +56,12 @@ impl BridgeCarrier {
             names: Arc::new(Names::new(config)),
             // Nobody's mailbox is looked into, so nobody waits for it.
             presence: Arc::new(Presence::new([], Arc::clone(&clock))),
-            relay: RelayMode::Off,
+            client: None,
             encrypt: config.encrypt,
             receipts: config.receipts,
             clock,
             wake: Arc::new(Notify::new()),
+            in_flight: InFlight::default(),
         }
     }
 
@@ -58,8 +72,22 @@ impl BridgeCarrier {
         let id =
             mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
         let options = Options::parse(message.redsyn.as_ref()).map_err(refused)?;
-        let content =
-            mapping::content(&message, &options, self.encrypt != Encrypt::Never).map_err(refused)?;
+        let sealing = options.sealing(self.encrypt).map_err(refused)?;
+        let files = match self.named_files(&agent, &options).await? {
+            Files::Are(files) => files,
+            Files::Gone if self.has_departed(&agent, &message.id).await? => {
+                return Ok(Sent { id: message.id, duplicate: true });
+            }
+            Files::Gone => {
+                let why = "redsyn.files names no upload, or one that has expired: PUT /bridge/v1/files gives the name";
+                return Err(ApiError::bad_request(why));
+            }
+        };
+        let content = mapping::content(&message, &options).map_err(refused)?;
+        // What answers a sealed request is sealed, whatever the configuration says.
+        let answers = message.reply_to.is_some() || message.parent_id.is_some();
+        let fitting = spill::fit(content, files.clone(), sealing != Encrypt::Never || answers);
+        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
         let text = |field: &Option<JsonText>| field.as_ref().and_then(JsonText::as_text);
         let departure = Departure {
             id,
@@ -71,6 +99,8 @@ impl BridgeCarrier {
             agent,
             remote,
             content,
+            files,
+            parcel: Parcel { encrypt: options.encrypt.map(|wish| wish.as_str().to_owned()), zip },
             ttl: options.ttl,
             receipts_travel: self.receipts == Receipts::Progress,
             now: self.clock.now(),
@@ -93,8 +123,18 @@ impl BridgeCarrier {
         kept.await.map_err(|error| StoreError::Other(error.to_string()))?
     }
 
+    async fn named_files(&self, agent: &AgentName, options: &Options) -> Result<Files, ApiError> {
+        let Some(name) = options.files.clone() else { return Ok(Files::Are(None)) };
+        let uploaded = self.store.uploaded(agent.clone(), name, self.clock.now()).await.map_err(busy)?;
+        Ok(uploaded.map_or(Files::Gone, |zip| Files::Are(Some(zip))))
+    }
+
+    async fn has_departed(&self, agent: &AgentName, id: &DshId) -> Result<bool, ApiError> {
+        self.store.has_departed(agent.clone(), id.to_string()).await.map_err(busy)
+    }
+
     fn remote(&self, agent: &AgentName, to: &str) -> Result<AddressedAgent, ApiError> {
-        if self.relay == RelayMode::Off {
+        if self.client.is_none() {
             return Err(ApiError::new(Code::NoSuchAgent, "redsyn.relay is off: nothing leaves this machine"));
         }
         match self.names.meant(agent, to) {
@@ -107,6 +147,11 @@ impl BridgeCarrier {
     }
 }
 
+pub(super) fn busy(error: StoreError) -> ApiError {
+    tracing::error!(%error, "bridge_store_failed");
+    ApiError::busy()
+}
+
 fn unlisted(agent: &AgentName) -> ApiError {
     let why = format!("{agent} has no REDSYN address: list it under redsyn.agents in the configuration");
     ApiError::new(Code::Forbidden, why)
@@ -115,7 +160,9 @@ fn unlisted(agent: &AgentName) -> ApiError {
 fn refused(why: CannotLeave) -> ApiError {
     match why {
         CannotLeave::TooLarge(_) => ApiError::new(Code::TooLarge, why.to_string()),
-        CannotLeave::NotJson(_) | CannotLeave::Options(_) => ApiError::bad_request(why.to_string()),
+        CannotLeave::NotJson(_) | CannotLeave::Options(_) | CannotLeave::Files(_) => {
+            ApiError::bad_request(why.to_string())
+        }
     }
 }
 
@@ -130,6 +177,10 @@ impl Carrier for BridgeCarrier {
 
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>> {
         Box::pin(self.depart(message))
+    }
+
+    fn parcels(&self) -> Option<&dyn Parcels> {
+        Some(self)
     }
 
     fn peers(&self) -> Vec<Peer> {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
+use super::options::Options;
 use crate::config::redsyn::MappedAgent;
 use crate::crypto::sign::VerifyingKey;
 use crate::crypto::{jcs, json as ijson, sha256};
@@ -14,7 +15,7 @@ use crate::proto::dsh::v1::envelope::{Kind as DshKind, MessageType};
 use crate::proto::redsyn::address::SessionId;
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
-use crate::proto::redsyn::ids::{BODY_LIMIT, Kind, MessageId, TTL_MAX_SECS};
+use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::bridge::{Arrival, Content, OutboxEntry};
 use crate::store::local::NewMessage;
 
@@ -25,58 +26,18 @@ const PLAIN_ID_MAX: usize = 128;
 /// The deepest nesting that travels. JSON readers stop at 128 levels; an envelope, a seal, an answer of the relay and
 /// the local message at the other end each add some.
 const DEEPEST: usize = 100;
-/// What sealing adds beside base64: the frame of the sealed JSON and of `enc`, with its keys, nonces and tag.
-const SEAL_FRAME: usize = 640;
 
 /// Why a local message cannot leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotLeave {
-    #[error("the message is over the 64 KB that a REDSYN body may have{0}")]
+    #[error("the message is too large: {0}")]
     TooLarge(&'static str),
+    #[error("redsyn.files: {0}")]
+    Files(String),
     #[error("the body cannot travel: {0}")]
     NotJson(String),
     #[error("redsyn.{0}")]
     Options(&'static str),
-}
-
-/// What a sender may say for the journey, in the additive field `redsyn` (mapping §5).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Seconds.
-    pub ttl: Option<u64>,
-    pub refs: Vec<Value>,
-}
-
-impl Options {
-    /// # Errors
-    /// When a field is not what it should be.
-    pub fn parse(redsyn: Option<&Value>) -> Result<Self, CannotLeave> {
-        let Some(redsyn) = redsyn else { return Ok(Self::default()) };
-        let ttl = match redsyn.get("ttl") {
-            None | Some(Value::Null) => None,
-            Some(ttl) => {
-                let secs = ttl.as_u64().filter(|ttl| *ttl > 0);
-                let secs = secs.ok_or(CannotLeave::Options("ttl is whole seconds above 0"))?;
-                // No plan grants more (spec, «Límites»), and what crossed is remembered for no longer.
-                Some(secs.min(TTL_MAX_SECS))
-            }
-        };
-        let refs = match redsyn.get("refs") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(refs)) if refs.iter().all(Value::is_object) => refs.clone(),
-            Some(_) => return Err(CannotLeave::Options("refs is a list of objects")),
-        };
-        if redsyn.get("files").is_some_and(|files| !files.is_null()) {
-            return Err(CannotLeave::Options("files cannot be sent yet"));
-        }
-        if redsyn.get("encrypt").is_some_and(|encrypt| !encrypt.is_null()) {
-            // To ignore it could send in the open what was meant to be sealed.
-            return Err(CannotLeave::Options(
-                "encrypt cannot be chosen for one message yet; the configuration's holds",
-            ));
-        }
-        Ok(Self { ttl, refs })
-    }
 }
 
 /// The REDSYN id of a local message: the same where the alphabet allows, else `x` and the SHA-256 of it in hex.
@@ -105,11 +66,11 @@ pub fn local_kind(message: &NewMessage) -> LocalKind {
     }
 }
 
-/// The REDSYN body and references of a local message. `may_be_sealed` says to leave room for the seal.
+/// The REDSYN body and references of a local message, however long.
 ///
 /// # Errors
-/// When it does not fit into 64 KB, or is JSON that cannot be signed.
-pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> Result<Content, CannotLeave> {
+/// When it is JSON that cannot be signed.
+pub fn content(message: &NewMessage, options: &Options) -> Result<Content, CannotLeave> {
     let value = ijson::parse(message.body.as_json().as_bytes())
         .map_err(|error| CannotLeave::NotJson(error.to_string()))?;
     if !is_shallow(&value, DEEPEST) || !options.refs.iter().all(|reference| is_shallow(reference, DEEPEST)) {
@@ -125,11 +86,6 @@ pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> 
         let extras =
             jcs::canonical(&json!({"ack": true})).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
         refs.push(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&extras)}));
-    }
-    body.check_size().map_err(|_| CannotLeave::TooLarge(""))?;
-    let refs_len: usize = refs.iter().map(|reference| reference.to_string().len() + 1).sum();
-    if may_be_sealed && (body.as_value().to_string().len() + refs_len + SEAL_FRAME) * 4 / 3 > BODY_LIMIT {
-        return Err(CannotLeave::TooLarge(" once it is sealed (about 48 KB in the clear)"));
     }
     Ok(Content { body, refs })
 }
@@ -217,8 +173,14 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     message.root_id = envelope.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
     message.ack = extras.get("ack").and_then(Value::as_bool).unwrap_or(false);
     message.expires_at = delivery.expires_at;
-    message.redsyn =
-        Some(metadata(&delivery.session, &delivery.signer, envelope, &refs, delivery.opened.encrypted));
+    message.redsyn = Some(metadata(
+        &delivery.session,
+        &delivery.signer,
+        envelope,
+        &refs,
+        delivery.opened.zip.as_deref(),
+        delivery.opened.encrypted,
+    ));
     Arrival {
         agent: delivery.agent.clone(),
         address: delivery.mapped.address.clone(),
@@ -253,9 +215,11 @@ fn metadata(
     signer: &Option<(VerifyingKey, bool)>,
     envelope: &DeliveredEnvelope,
     refs: &[Value],
+    zip: Option<&[u8]>,
     encrypted: bool,
 ) -> Value {
-    let files = envelope.files.as_ref().map(|files| json!({"bytes": files.bytes, "sha256": files.sha256}));
+    // Of the bytes that the recipient can fetch: opened, and without a body that was put back.
+    let files = zip.map(|zip| json!({"bytes": zip.len(), "sha256": sha256::hex(zip)}));
     json!({
         "address": envelope.from.to_string(),
         "kind": envelope.kind,
@@ -313,7 +277,7 @@ mod tests {
     }
 
     fn sent(body: &str) -> Body {
-        content(&message(body), &Options::default(), true).unwrap().body
+        content(&message(body), &Options::default()).unwrap().body
     }
 
     #[test]
@@ -343,24 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_before_it_is_kept() {
-        let body = |len: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(len));
-        let refused = |len, sealed| content(&message(&body(len)), &Options::default(), sealed).is_err();
-        assert!(!refused(48_000, true));
-        assert!(refused(49_000, true));
-        assert!(!refused(65_000, false));
-        assert!(refused(65_536, false));
-    }
-
-    #[test]
     fn what_no_reader_could_take_apart_again_does_not_leave() {
         let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
-        assert!(content(&message(&nested(DEEPEST - 1)), &Options::default(), true).is_ok());
-        let refused = content(&message(&nested(DEEPEST)), &Options::default(), true);
+        assert!(content(&message(&nested(DEEPEST - 1)), &Options::default()).is_ok());
+        let refused = content(&message(&nested(DEEPEST)), &Options::default());
         assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
         let deep = json!({"url": serde_json::from_str::<Value>(&nested(DEEPEST)).unwrap()});
-        let options = Options { refs: vec![deep], ttl: None };
-        assert!(matches!(content(&message("{}"), &options, true), Err(CannotLeave::NotJson(_))));
+        let options = Options { refs: vec![deep], ..Options::default() };
+        assert!(matches!(content(&message("{}"), &options), Err(CannotLeave::NotJson(_))));
     }
 
     #[test]
@@ -368,7 +322,7 @@ mod tests {
         let receipt = |body: &str| {
             let mut receipt = message(body);
             receipt.message_type = MessageType::Ack;
-            content(&receipt, &Options::default(), true).unwrap().body
+            content(&receipt, &Options::default()).unwrap().body
         };
         assert_eq!(receipt(r#"{"status":"ok"}"#), Body::json(json!({"receipt": "ok"})));
         let error = receipt(r#"{"status":"error","error":"no such file"}"#);
@@ -377,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_lone_surrogate_cannot_be_signed() {
-        let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default(), true);
+        let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default());
         assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
     }
 
@@ -385,20 +339,9 @@ mod tests {
     fn the_wish_for_a_receipt_survives_two_bridges() {
         let mut wished = message(r#"{"text":"hi"}"#);
         wished.ack = true;
-        let options = Options { refs: vec![json!({"url": "https://git.example"})], ttl: None };
-        let (extras, refs) = take_extras(content(&wished, &options, true).unwrap().refs);
+        let options = Options { refs: vec![json!({"url": "https://git.example"})], ..Options::default() };
+        let (extras, refs) = take_extras(content(&wished, &options).unwrap().refs);
         assert_eq!(extras.get("ack"), Some(&json!(true)));
         assert_eq!(refs, options.refs);
-    }
-
-    #[test]
-    fn options_are_checked() {
-        assert!(Options::parse(Some(&json!({"ttl": 0}))).is_err());
-        assert!(Options::parse(Some(&json!({"refs": "x"}))).is_err());
-        assert!(Options::parse(Some(&json!({"files": ["x"]}))).is_err());
-        assert!(Options::parse(Some(&json!({"encrypt": "require"}))).is_err());
-        assert_eq!(Options::parse(Some(&json!({"ttl": u64::MAX}))).unwrap().ttl, Some(TTL_MAX_SECS));
-        assert_eq!(Options::parse(Some(&json!({"ttl": 60}))).unwrap().ttl, Some(60));
-        assert_eq!(Options::parse(None).unwrap(), Options::default());
     }
 }

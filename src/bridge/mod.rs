@@ -1,6 +1,7 @@
 //! The bridge: gives each listed local agent a REDSYN address and carries messages both ways (design: mapping).
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
+mod archive;
 pub mod carrier;
 pub mod events;
 pub mod inbound;
@@ -9,8 +10,11 @@ pub mod keys;
 pub mod link;
 pub mod mapping;
 pub mod names;
+pub mod options;
 pub mod outbound;
+mod parcels;
 pub mod presence;
 mod recipient;
 mod seal;
+pub mod spill;
 pub mod supervisor;

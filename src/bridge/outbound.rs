@@ -1,11 +1,11 @@
 //! The outbound pump: sends what is due in the outbox, one message of a conversation at a time, until the relay
 //! has answered for it (mapping §6).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +54,12 @@ pub struct Outbound {
     pub wake: Arc<Notify>,
     /// Rings the sender that a failure is told to.
     pub wakeups: Wakeups<AgentName>,
+    /// The entries that are being sent: none of them can be taken back now.
+    pub in_flight: InFlight,
 }
+
+/// The entries of the outbox that are being sent.
+pub type InFlight = watch::Sender<HashSet<i64>>;
 
 /// The tasks that send, and the entry each has.
 #[derive(Debug, Default)]
@@ -66,10 +71,23 @@ struct Sends {
 /// What a try has come to.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Accepted { receipt: Receipt, sealed: bool },
-    Later { why: String, asked: Option<Duration> },
-    Hold { why: String },
-    Failed { code: &'static str, why: String },
+    Accepted {
+        receipt: Receipt,
+        sealed: bool,
+    },
+    Later {
+        why: String,
+        asked: Option<Duration>,
+    },
+    Hold {
+        why: String,
+    },
+    Failed {
+        code: &'static str,
+        why: String,
+    },
+    /// It was settled or stopped meanwhile.
+    Nothing,
 }
 
 impl Outbound {
@@ -110,6 +128,10 @@ impl Outbound {
                 }
                 if sends.entries.values().all(|seq| *seq != entry.seq) {
                     let (pump, seq) = (Arc::clone(self), entry.seq);
+                    // Before it looks whether it may be sent: whoever stops it looks here afterwards.
+                    self.in_flight.send_modify(|entries| {
+                        entries.insert(seq);
+                    });
                     let task = sends.tasks.spawn(async move { pump.send(entry).await });
                     sends.entries.insert(task.id(), seq);
                 }
@@ -125,11 +147,15 @@ impl Outbound {
             Err(error) => (error.id(), Some(error)),
         };
         let Some(seq) = sends.entries.remove(&task) else { return };
-        let Some(error) = panic else { return };
-        tracing::error!(seq, %error, "outbound_task_failed");
-        if let Err(error) = self.store.postpone(seq, self.clock.now().plus(PANIC_PAUSE)).await {
-            tracing::error!(seq, %error, "outbound_not_settled");
+        if let Some(error) = panic {
+            tracing::error!(seq, %error, "outbound_task_failed");
+            if let Err(error) = self.store.postpone(seq, self.clock.now().plus(PANIC_PAUSE)).await {
+                tracing::error!(seq, %error, "outbound_not_settled");
+            }
         }
+        self.in_flight.send_modify(|entries| {
+            entries.remove(&seq);
+        });
     }
 
     async fn send(&self, entry: OutboxEntry) {
@@ -150,6 +176,7 @@ impl Outbound {
         let (id, kind) = (entry.id.clone(), entry.kind);
         let now = self.clock.now();
         match outcome {
+            Outcome::Nothing => {}
             Outcome::Accepted { receipt, sealed } => {
                 self.link.found();
                 let to = receipt.to.clone().unwrap_or_else(|| entry.remote.to_string());
@@ -206,14 +233,21 @@ impl Outbound {
 
     /// One try, from the recipient's key to the relay's answer.
     async fn once(&self, entry: &OutboxEntry) -> Result<Outcome, CallError> {
-        let recipient = match self.recipient(entry).await? {
+        let parcel = match self.store.parcel(entry.seq).await {
+            Ok(Some(parcel)) => parcel,
+            Ok(None) => return Ok(Outcome::Nothing),
+            Err(error) => return Ok(Outcome::Later { why: error.to_string(), asked: None }),
+        };
+        let wish = parcel.encrypt.as_deref().and_then(Encrypt::parse);
+        let recipient = match self.recipient(entry, wish).await? {
             Recipient::Key(key) => Some(key),
             Recipient::Open => None,
             Recipient::Nobody(outcome) => return Ok(outcome),
         };
         let relay_now = self.client.relay_now();
         let now = self.clock.now();
-        match seal::envelope(entry, recipient.as_ref(), &self.keys, now, relay_now, &*self.random) {
+        let zip = parcel.zip.as_deref();
+        match seal::envelope(entry, zip, recipient.as_ref(), &self.keys, now, relay_now, &*self.random) {
             Ok(envelope) => {
                 let receipt = self.client.send(&envelope).await?;
                 Ok(Outcome::Accepted { receipt, sealed: recipient.is_some() })

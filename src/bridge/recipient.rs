@@ -13,7 +13,11 @@ use crate::store::bridge::{OutboxEntry, PinState};
 impl Outbound {
     /// # Errors
     /// When the relay does not say.
-    pub(super) async fn recipient(&self, entry: &OutboxEntry) -> Result<Recipient, CallError> {
+    pub(super) async fn recipient(
+        &self,
+        entry: &OutboxEntry,
+        wish: Option<Encrypt>,
+    ) -> Result<Recipient, CallError> {
         if let Some(reply_key) = &entry.reply_key {
             // It came inside the sealed and signed request: nobody but its sender can have put it there.
             return Ok(reply_key.parse().map_or_else(
@@ -24,17 +28,23 @@ impl Outbound {
                 Recipient::Key,
             ));
         }
-        if self.encrypt == Encrypt::Never {
+        let encrypt = wish.unwrap_or(self.encrypt);
+        if encrypt == Encrypt::Never && wish.is_none() {
             return Ok(Recipient::Open);
         }
-        let recipient = match self.client.agent_key(&entry.remote.agent).await? {
+        // A message may ask to go in the open; it cannot make an address that has a key forget it.
+        let key = match encrypt {
+            Encrypt::Never => None,
+            Encrypt::Prefer | Encrypt::Require => self.client.agent_key(&entry.remote.agent).await?,
+        };
+        let recipient = match key {
             Some(answer) => self.checked(&entry.remote.agent, &answer).await,
-            None => self.keyless(&entry.remote.agent).await,
+            None => self.keyless(&entry.remote.agent, encrypt).await,
         };
         Ok(match recipient {
             Ok(recipient) => recipient,
             // What the bridge itself says ("the signature does not hold") holds no content and waits for nobody.
-            Err(NotYet::Held(_)) if entry.local_id.is_none() && self.encrypt != Encrypt::Require => {
+            Err(NotYet::Held(_)) if entry.local_id.is_none() && encrypt != Encrypt::Require => {
                 Recipient::Open
             }
             Err(NotYet::Held(why)) => Recipient::Nobody(Outcome::Hold { why }),
@@ -64,12 +74,16 @@ impl Outbound {
         }
     }
 
-    async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
-        if self.encrypt == Encrypt::Require {
-            let why = format!("{address} has no key to seal for, and redsyn.encrypt is `require`");
+    async fn keyless(&self, address: &AgentAddress, encrypt: Encrypt) -> Result<Recipient, NotYet> {
+        if encrypt == Encrypt::Require {
+            let why = format!("{address} has no key to seal for, and `encrypt` is `require`");
             return Ok(Recipient::Nobody(Outcome::Failed { code: "no_key", why }));
         }
         if self.store.was_sealed(address.clone()).await? {
+            if encrypt == Encrypt::Never {
+                let why = format!("{address} has a key: plain text waits for a person's consent");
+                return Err(NotYet::Held(why));
+            }
             let why =
                 format!("{address} had a key and has none now: plain text waits for a person's consent");
             return Err(NotYet::Held(why));

@@ -14,7 +14,7 @@ use super::inbound::Inbound;
 use super::keys::NodeKeys;
 use super::link::Link;
 use super::names::Names;
-use super::outbound::Outbound;
+use super::outbound::{InFlight, Outbound};
 use super::presence::Presence;
 use crate::config::redsyn::RedsynConfig;
 use crate::domain::clock::SharedClock;
@@ -62,15 +62,17 @@ impl Bridge {
             Arc::clone(&clock),
             Arc::clone(&random),
         ));
+        let in_flight = InFlight::default();
         let carrier = BridgeCarrier {
             store: store.clone(),
             names: Arc::clone(&names),
             presence: Arc::clone(&presence),
-            relay: config.relay.clone(),
+            client: Some(client.clone()),
             encrypt: config.encrypt,
             receipts: config.receipts,
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),
+            in_flight: in_flight.clone(),
         };
         let outbound = Arc::new(Outbound {
             store: store.clone(),
@@ -84,6 +86,7 @@ impl Bridge {
             random: Arc::clone(&random),
             wake: Arc::clone(&wake),
             wakeups: wakeups.clone(),
+            in_flight,
         });
         let inbound = Arc::new(Inbound {
             store,

@@ -6,7 +6,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use crate::proto::dsh::error::ApiError;
-use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::names::{AgentName, DshId};
 use crate::store::local::{NewMessage, Peer, Sent};
 
 /// Where a recipient lies.
@@ -20,6 +20,21 @@ pub enum Route {
     Away,
 }
 
+/// What a carrier does beside carrying messages.
+pub trait Parcels: Send + Sync {
+    /// The most bytes of a zip.
+    fn largest(&self) -> usize;
+
+    /// Keeps a zip for a message to come. Gives the name by which that message calls it.
+    fn upload(&self, agent: AgentName, zip: Vec<u8>) -> BoxFuture<'_, Result<String, ApiError>>;
+
+    /// The zip of a message, for whoever sent or received it.
+    fn files(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<Vec<u8>, ApiError>>;
+
+    /// Takes back a request that nobody has taken.
+    fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>>;
+}
+
 /// Carries messages whose recipient is not an agent of this machine.
 pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     /// Where `to` lies, seen from `from`. A bare name that is no contact is always of this machine.
@@ -27,6 +42,11 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
 
     /// Stores the message together with the promise to carry it, in one transaction. Resolves after the commit.
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>>;
+
+    /// Files and withdrawals; without, there are no such routes.
+    fn parcels(&self) -> Option<&dyn Parcels> {
+        None
+    }
 
     /// The remote agents that `GET /peers` lists beside the local ones.
     fn peers(&self) -> Vec<Peer>;

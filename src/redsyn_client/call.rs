@@ -25,6 +25,8 @@ use crate::proto::redsyn::policy::Policy;
 
 /// The time for everything but a held inbox call; a relay that is slower is treated as away.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for a call that carries files: 5 MB over a slow line.
+const FILES_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of an answer: a take of 50 envelopes of 64 KB, each with its signed payload beside it, fits.
 const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
@@ -174,7 +176,18 @@ impl RelayClient {
     /// # Errors
     /// See [`CallError`].
     pub async fn send(&self, envelope: &Map<String, Value>) -> Result<Receipt, CallError> {
-        self.json(self.request(Method::POST, "/messages").json(envelope)).await
+        let request = self.request(Method::POST, "/messages").json(envelope);
+        let has_files = envelope.contains_key("files");
+        self.json(if has_files { request.timeout(FILES_TIMEOUT) } else { request }).await
+    }
+
+    /// `POST /messages/{id}/cancel`.
+    ///
+    /// # Errors
+    /// See [`CallError`]; 409 when somebody has taken it.
+    pub async fn cancel(&self, id: &MessageId) -> Result<(), CallError> {
+        let request = self.request(Method::POST, &message_path(id, "cancel")?).json(&json!({}));
+        self.json::<Value>(request).await.map(drop)
     }
 
     /// `GET /inbox/…`: takes what waits, as it was delivered. What is no JSON that can be read (nested without end,
@@ -205,12 +218,8 @@ impl RelayClient {
     /// # Errors
     /// See [`CallError`].
     pub async fn files(&self, id: &MessageId) -> Result<Vec<u8>, CallError> {
-        let mut path =
-            Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
-        if let Ok(mut segments) = path.path_segments_mut() {
-            segments.push(id.as_str()).push("files");
-        }
-        let zip: Zip = self.json(self.request(Method::GET, path.path())).await?;
+        let request = self.request(Method::GET, &message_path(id, "files")?).timeout(FILES_TIMEOUT);
+        let zip: Zip = self.json(request).await?;
         let bytes =
             base64url::zip_decode(&zip.zip).map_err(|error| CallError::Malformed(error.to_string()))?;
         if bytes.len() > FILES_LIMIT {
@@ -279,6 +288,16 @@ impl RelayClient {
         }
         Err(Refusal { body: error_body(status, &bytes), retry_after }.into())
     }
+}
+
+/// `/messages/{id}/…`: an id may be any text.
+fn message_path(id: &MessageId, what: &str) -> Result<String, CallError> {
+    let mut path =
+        Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
+    if let Ok(mut segments) = path.path_segments_mut() {
+        segments.push(id.as_str()).push(what);
+    }
+    Ok(path.path().to_owned())
 }
 
 fn readable(item: &RawValue) -> Option<Value> {

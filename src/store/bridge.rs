@@ -18,6 +18,36 @@ pub struct Content {
     pub refs: Vec<Value>,
 }
 
+/// What goes with a message of the outbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parcel {
+    /// The sender's wish about sealing, in the word of the configuration.
+    pub encrypt: Option<String>,
+    /// The zip as it travels, in the clear: the sender's files, and a body that is too long for an envelope.
+    pub zip: Option<Vec<u8>>,
+}
+
+/// A zip for a message to come.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    pub agent: AgentName,
+    /// Its name, in hex.
+    pub sha256: String,
+    pub zip: Vec<u8>,
+    pub now: Timestamp,
+}
+
+/// What is to be done for a sender who wants a request back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The sender has sent no such message beyond the machine.
+    Unknown,
+    /// It is no request, or it is over.
+    TooLate,
+    /// The relay must be asked. `entry` is in the outbox still, and stopped.
+    Asked { id: MessageId, entry: Option<i64> },
+}
+
 /// A local message on its way out, before the store has decided what it becomes.
 #[derive(Clone, Debug)]
 pub struct Departure {
@@ -32,6 +62,10 @@ pub struct Departure {
     pub address: AgentAddress,
     pub remote: AddressedAgent,
     pub content: Content,
+    /// The sender's files, in the clear: kept with the message, dropped with it.
+    pub files: Option<Vec<u8>>,
+    /// What goes with it, when anything does.
+    pub parcel: Parcel,
     /// Seconds that it may wait, when the sender said.
     pub ttl: Option<u64>,
     pub receipts_travel: bool,

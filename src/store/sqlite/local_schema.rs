@@ -2,7 +2,7 @@
 
 use super::schema::Steps;
 
-pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA];
+pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, super::bridge::PARCELS];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
 /// Bodies and references are JSON texts, NULL for JSON's null. `error` is a JSON text too, NULL before the first

@@ -9,6 +9,8 @@ mod files;
 mod inbound;
 mod link;
 mod outbound;
+mod parcels;
+mod parcels_process;
 mod presence;
 mod relay;
 mod round_trip;

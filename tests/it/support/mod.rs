@@ -4,3 +4,4 @@ pub mod bridge;
 pub mod process;
 pub mod proxy;
 pub mod world;
+pub mod zips;

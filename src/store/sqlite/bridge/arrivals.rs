@@ -257,7 +257,7 @@ const FORGET_BATCH: i64 = 500;
 /// Forgets a batch of what no relay can deliver again. Whether there may be more.
 pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     let mut more = false;
-    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED] {
+    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS] {
         let gone = conn.prepare_cached(sql)?.execute(params![now.millis(), FORGET_BATCH])?;
         more |= i64::try_from(gone).unwrap_or(i64::MAX) == FORGET_BATCH;
     }

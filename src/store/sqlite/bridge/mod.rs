@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod outbox;
+mod parcels;
 mod pins;
 mod rows;
 pub(crate) mod sql;
@@ -16,12 +17,15 @@ use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::{
-    Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, PinState, Refusal,
+    Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, Parcel, PinState, Refusal, Upload,
+    Withdrawal,
 };
 use crate::store::local::Sent;
 
 /// The schema step that adds the bridge's tables to the local store.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
+/// The step that adds files on their way.
+pub(crate) const PARCELS: &str = include_str!("parcels.sql");
 
 /// A handle to the bridge's part of the local store. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -163,6 +167,81 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
         self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+    }
+
+    /// Keeps a zip for a message to come.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn upload(&self, upload: Upload) -> Result<(), StoreError> {
+        self.db.call("bridge_upload", move |conn| parcels::upload(conn, &upload)).await
+    }
+
+    /// A zip that `agent` has uploaded under this name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn uploaded(
+        &self,
+        agent: AgentName,
+        sha256: String,
+        now: Timestamp,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.db.call("bridge_uploaded", move |conn| parcels::uploaded(conn, &agent, &sha256, now)).await
+    }
+
+    /// Whether `agent` has sent this message before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_departed(&self, agent: AgentName, local_id: String) -> Result<bool, StoreError> {
+        let departed =
+            move |conn: &_| Ok(rows::by_local(conn, &agent, &local_id)?.is_some_and(|row| !row.is_inbound));
+        self.db.call("bridge_has_departed", departed).await
+    }
+
+    /// What goes with an entry; `None` when it is not to be sent any more, or not now.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn parcel(&self, seq: i64) -> Result<Option<Parcel>, StoreError> {
+        self.db.call("bridge_parcel", move |conn| parcels::parcel(conn, seq)).await
+    }
+
+    /// The files of a message that `agent` sent or received; the outer `None`: there is no such message.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn files(
+        &self,
+        agent: AgentName,
+        local_id: String,
+    ) -> Result<Option<Option<Vec<u8>>>, StoreError> {
+        self.db.call("bridge_files", move |conn| parcels::files(conn, &agent, &local_id)).await
+    }
+
+    /// Stops a request that its sender wants back.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn withdraw(&self, agent: AgentName, local_id: String) -> Result<Withdrawal, StoreError> {
+        self.db.call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id)).await
+    }
+
+    /// A stopped entry goes on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn go_on(&self, seq: i64) -> Result<(), StoreError> {
+        self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq)).await
+    }
+
+    /// A request that nobody has taken and nobody will.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn withdrawn(&self, agent: AgentName, id: MessageId, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_withdrawn", move |conn| parcels::withdrawn(conn, &agent, &id, now)).await
     }
 
     /// Forgets what no relay can deliver again.

@@ -12,7 +12,7 @@ use crate::proto::dsh::names::DshId;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
-use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry};
+use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry, Parcel};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
 
@@ -191,6 +191,13 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             now: departure.now,
         },
     )?;
+    let Parcel { encrypt, zip } = &departure.parcel;
+    if encrypt.is_some() || zip.is_some() {
+        conn.prepare_cached(sql::INSERT_PARCEL)?.execute(params![departure.id.as_str(), encrypt, zip])?;
+    }
+    if let Some(files) = &departure.files {
+        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![departure.message.id.as_str(), files])?;
+    }
     Ok(())
 }
 

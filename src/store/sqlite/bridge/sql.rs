@@ -49,6 +49,22 @@ pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
 pub(crate) const INSERT_FILES: &str =
     "INSERT INTO files (message, zip) SELECT seq, ?2 FROM messages WHERE id = ?1";
+pub(crate) const FILES: &str = "SELECT zip FROM messages LEFT JOIN files ON message = seq \
+     WHERE id = ?1 AND (inbox = ?2 OR (inbox IS NULL AND sender = ?2))";
+pub(crate) const INSERT_UPLOAD: &str = "INSERT INTO uploads (agent, sha256, zip, keep_until) VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT (agent, sha256) DO UPDATE SET keep_until = excluded.keep_until";
+pub(crate) const DROP_UPLOADS: &str = "DELETE FROM uploads WHERE id IN \
+     (SELECT id FROM uploads WHERE agent = ?1 ORDER BY keep_until DESC LIMIT -1 OFFSET ?2)";
+pub(crate) const UPLOAD: &str =
+    "SELECT zip FROM uploads WHERE agent = ?1 AND sha256 = ?2 AND keep_until > ?3";
+pub(crate) const FORGET_UPLOADS: &str =
+    "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE keep_until <= ?1 LIMIT ?2)";
+pub(crate) const INSERT_PARCEL: &str =
+    "INSERT INTO outbox_parcels (entry, encrypt, zip) SELECT seq, ?2, ?3 FROM outbox WHERE id = ?1";
+pub(crate) const PARCEL: &str = "SELECT encrypt, zip FROM outbox LEFT JOIN outbox_parcels ON entry = seq \
+     WHERE seq = ?1 AND held IS NULL";
+pub(crate) const STOP_OUTBOX: &str = "UPDATE outbox SET held = ?3 WHERE id = ?1 AND agent = ?2 RETURNING seq";
+pub(crate) const GO_ON: &str = "UPDATE outbox SET held = NULL WHERE seq = ?1 AND held = ?2";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
@@ -92,6 +108,15 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_INBOUND_ANSWERED,
     LOCAL_ID_TAKEN,
     INSERT_FILES,
+    FILES,
+    INSERT_UPLOAD,
+    DROP_UPLOADS,
+    UPLOAD,
+    FORGET_UPLOADS,
+    INSERT_PARCEL,
+    PARCEL,
+    STOP_OUTBOX,
+    GO_ON,
     INSERT_SEEN,
     IS_SEEN,
     FORGET_SEEN,

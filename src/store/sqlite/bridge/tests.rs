@@ -6,6 +6,7 @@ mod departures;
 mod endings;
 mod model;
 mod outbox;
+mod parcels;
 mod pins;
 
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::proto::dsh::names::{AgentName, DshId, Party};
 use crate::proto::dsh::v1::envelope::Kind as DshKind;
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
-use crate::store::bridge::{Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Refusal};
+use crate::store::bridge::{Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Parcel, Refusal};
 use crate::store::local::{NewMessage, Sent, StatusLine, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
 
@@ -161,6 +162,8 @@ fn departure(local_id: &str, kind: LocalKind) -> Departure {
         address: "acme/finance/ana/close".parse().unwrap(),
         remote: BOB.parse().unwrap(),
         content: Content { body: Body::text("hi"), refs: vec![json!({"url": "https://git.example"})] },
+        files: None,
+        parcel: Parcel::default(),
         ttl: None,
         receipts_travel: false,
         now: NOW,

@@ -113,7 +113,9 @@ impl Inbound {
             if mapped.accept != Accept::Any && envelope.kind == Kind::Request {
                 return Err(refuse("only signed requests are taken here"));
             }
-            if self.store.has_pin(person.clone()).await.map_err(leave)? {
+            // Our own person's key is the one we know from the start.
+            let is_own = person == mapped.address.person();
+            if is_own || self.store.has_pin(person.clone()).await.map_err(leave)? {
                 let why = format!("{person} has a pinned key and sends unsigned");
                 return Err(Verdict::Hold { why });
             }

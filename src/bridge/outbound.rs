@@ -176,7 +176,10 @@ impl Outbound {
         let (id, kind) = (entry.id.clone(), entry.kind);
         let now = self.clock.now();
         match outcome {
-            Outcome::Nothing => {}
+            // Gone, or its sender wants it back; a withdrawal that nobody has ended leaves it until it expires.
+            Outcome::Nothing => {
+                self.store.postpone(entry.seq, now.plus(LOOK_AGAIN).min(entry.expires_at)).await?
+            }
             Outcome::Accepted { receipt, sealed } => {
                 self.link.found();
                 let to = receipt.to.clone().unwrap_or_else(|| entry.remote.to_string());
@@ -199,8 +202,11 @@ impl Outbound {
                 self.events.emit(Event::Postponed { id, kind, why });
             }
             Outcome::Hold { why } => {
+                let is_news = entry.held.as_ref() != Some(&why);
                 self.store.hold(entry, why.clone(), now).await?;
-                self.events.emit(Event::HeldOut { id, kind, why });
+                if is_news {
+                    self.events.emit(Event::HeldOut { id, kind, why });
+                }
             }
             Outcome::Failed { code, why } => {
                 let notice = mapping::undelivered(&entry, &self.names, code, &why, now);
@@ -250,7 +256,10 @@ impl Outbound {
         match seal::envelope(entry, zip, recipient.as_ref(), &self.keys, now, relay_now, &*self.random) {
             Ok(envelope) => {
                 let receipt = self.client.send(&envelope).await?;
-                Ok(Outcome::Accepted { receipt, sealed: recipient.is_some() })
+                Ok(match other_message(entry, &receipt) {
+                    Some(why) => Outcome::Failed { code: "conflict", why },
+                    None => Outcome::Accepted { receipt, sealed: recipient.is_some() },
+                })
             }
             // What cannot be written now never can.
             Err(why) => Ok(Outcome::Failed { code: "bad_request", why }),
@@ -269,6 +278,17 @@ impl Outbound {
             other => Outcome::Later { why: other.to_string(), asked: None },
         }
     }
+}
+
+/// A relay answers an id it knows with the first message of that id. Went that one to somebody else, ours was never
+/// taken.
+fn other_message(entry: &OutboxEntry, receipt: &Receipt) -> Option<String> {
+    if !receipt.duplicate || entry.kind != Kind::Request {
+        return None;
+    }
+    let first: AddressedAgent = receipt.to.as_deref()?.parse().ok()?;
+    (first.agent != entry.remote.agent)
+        .then(|| format!("its id was used before, for a message to {}", first.agent))
 }
 
 fn session(receipt: &Receipt) -> Option<SessionId> {

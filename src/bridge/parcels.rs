@@ -37,7 +37,7 @@ impl Parcels for BridgeCarrier {
 
     fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
         Box::pin(async move {
-            match self.store.withdraw(agent.clone(), id.to_string()).await.map_err(busy)? {
+            match self.store.withdraw(agent.clone(), id.to_string(), self.clock.now()).await.map_err(busy)? {
                 Withdrawal::Unknown => Err(ApiError::no_such_message()),
                 Withdrawal::TooLate => Err(too_late()),
                 Withdrawal::Asked { id, entry } => self.take_back(agent, id, entry).await,
@@ -70,7 +70,7 @@ impl BridgeCarrier {
             return Ok(());
         };
         if let Some(seq) = entry {
-            self.store.go_on(seq).await.map_err(busy)?;
+            self.store.go_on(seq, self.clock.now()).await.map_err(busy)?;
             self.wake.notify_one();
         }
         match error.status() {

@@ -29,17 +29,13 @@ impl Outbound {
             ));
         }
         let encrypt = wish.unwrap_or(self.encrypt);
-        if encrypt == Encrypt::Never && wish.is_none() {
-            return Ok(Recipient::Open);
-        }
-        // A message may ask to go in the open; it cannot make an address that has a key forget it.
-        let key = match encrypt {
-            Encrypt::Never => None,
-            Encrypt::Prefer | Encrypt::Require => self.client.agent_key(&entry.remote.agent).await?,
-        };
-        let recipient = match key {
-            Some(answer) => self.checked(&entry.remote.agent, &answer).await,
-            None => self.keyless(&entry.remote.agent, encrypt).await,
+        let address = &entry.remote.agent;
+        let recipient = match encrypt {
+            Encrypt::Never => self.keyless(address, encrypt).await,
+            Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {
+                Some(answer) => self.checked(address, &answer).await,
+                None => self.keyless(address, encrypt).await,
+            },
         };
         Ok(match recipient {
             Ok(recipient) => recipient,
@@ -80,12 +76,11 @@ impl Outbound {
             return Ok(Recipient::Nobody(Outcome::Failed { code: "no_key", why }));
         }
         if self.store.was_sealed(address.clone()).await? {
-            if encrypt == Encrypt::Never {
-                let why = format!("{address} has a key: plain text waits for a person's consent");
-                return Err(NotYet::Held(why));
-            }
-            let why =
-                format!("{address} had a key and has none now: plain text waits for a person's consent");
+            let now = match encrypt {
+                Encrypt::Never => "redsyn.encrypt is `never` now",
+                Encrypt::Prefer | Encrypt::Require => "has none now",
+            };
+            let why = format!("{address} had a key and {now}: plain text waits for a person's consent");
             return Err(NotYet::Held(why));
         }
         Ok(Recipient::Open)

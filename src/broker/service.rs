@@ -108,8 +108,13 @@ impl Service {
     }
 
     /// # Errors
-    /// `busy` when the store fails, as everywhere below.
+    /// `forbidden` for the name of a contact, whose mail would come here; `busy` when the store fails, as everywhere
+    /// below.
     pub async fn register(&self, agent: AgentName) -> Result<answer::Registered, ApiError> {
+        if self.carrier.route(&agent, agent.as_str()) == Route::Away {
+            let text = format!("\"{agent}\" is a contact beyond this machine: choose another name");
+            return Err(ApiError::new(Code::Forbidden, text));
+        }
         let now = self.clock.now();
         self.store.register(agent.clone(), now).await.map_err(busy)?;
         self.carrier.touched(&agent).await;

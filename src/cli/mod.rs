@@ -11,6 +11,8 @@ use crate::runtime::error::RunError;
 
 pub mod config;
 pub mod demo;
+pub mod export;
+pub mod import;
 pub mod init;
 pub mod relay;
 pub mod serve;
@@ -39,6 +41,10 @@ pub enum Command {
     Demo(demo::Args),
     /// Run or administer a REDSYN relay for many nodes
     Relay(relay::RelayArgs),
+    /// Take over the messages of a Node broker (a start in its data folder does so by itself)
+    Import(import::Args),
+    /// Write the messages as the files of the Node broker, to go back to it
+    Export(export::Args),
     /// Check our cryptography and addresses against a file of known answers
     Vectors(vectors::Args),
 }
@@ -51,6 +57,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Some(Command::Config(args)) => config::run(args),
         Some(Command::Demo(args)) => demo::run(args),
         Some(Command::Relay(args)) => relay::run(args),
+        Some(Command::Import(args)) => import::run(args),
+        Some(Command::Export(args)) => export::run(args),
         Some(Command::Vectors(args)) => vectors::run(args),
     }
 }
@@ -62,6 +70,19 @@ fn block_on(work: impl Future<Output = Result<(), RunError>>) -> Result<(), RunE
         .build()
         .map_err(|error| RunError::other(format!("cannot start: {error}")))?
         .block_on(work)
+}
+
+/// Tells on standard error how far a long work is, so rarely that it hides nothing else.
+fn progress(done: &'static str) -> impl FnMut(usize, Option<usize>) {
+    const EVERY: usize = 10_000;
+    let mut told = 0;
+    move |count, all| {
+        if count / EVERY > told {
+            let all = all.map_or_else(String::new, |all| format!(" of {all}"));
+            eprintln!("{done} {count}{all} messages");
+        }
+        told = count / EVERY;
+    }
 }
 
 /// Says why on standard error.

@@ -20,23 +20,27 @@ pub struct Args {
     /// The configuration file
     #[arg(long, default_value = super::DEFAULT_CONFIG)]
     pub config: PathBuf,
+    /// Stop when standard input ends: for a parent that must not be outlived
+    #[arg(long)]
+    pub stop_on_eof: bool,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Self { config: PathBuf::from(super::DEFAULT_CONFIG) }
+        Self { config: PathBuf::from(super::DEFAULT_CONFIG), stop_on_eof: false }
     }
 }
 
 pub fn run(args: &Args) -> ExitCode {
     telemetry::init(LOG);
-    match super::block_on(serve(&args.config)) {
+    match super::block_on(serve(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
     }
 }
 
-async fn serve(file: &Path) -> Result<(), RunError> {
+async fn serve(args: &Args) -> Result<(), RunError> {
+    let file = args.config.as_path();
     let config = Config::load(file)?;
     for warning in &config.warnings {
         eprintln!("redsyn-bridge: warning: {warning}");
@@ -44,6 +48,9 @@ async fn serve(file: &Path) -> Result<(), RunError> {
     // Before anything is made, so that an early signal ends a start as cleanly as a run.
     let stop = CancellationToken::new();
     signals::cancel_on_signal(stop.clone());
+    if args.stop_on_eof {
+        signals::cancel_on_eof(stop.clone());
+    }
     let node =
         Node::start(&config, &Overrides::default(), SystemClock::shared(), SystemRandom::shared()).await?;
     print!("{}", first_screen(&node, file));
@@ -58,6 +65,10 @@ fn first_screen(node: &Node, file: &Path) -> String {
         vec![format!("redsyn-bridge {} is running ({})", env!("CARGO_PKG_VERSION"), file.display())];
     let mut row = |name: &str, text: String| lines.push(format!("  {name:<8} {text}"));
     row("broker", format!("http://{} ({} store)", node.broker(), node.storage));
+    if !node.taken.is_empty() {
+        let taken: Vec<_> = node.taken.iter().map(ToString::to_string).collect();
+        row("import", taken.join("; "));
+    }
     match &node.secret_file {
         Some(secret) => row("secret", secret.display().to_string()),
         None => row("secret", format!("broker.secret in {}", file.display())),

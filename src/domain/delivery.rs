@@ -60,6 +60,12 @@ pub enum Status {
 }
 
 impl Status {
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Queued, Self::Leased, Self::Done, Self::Failed]
+            .into_iter()
+            .find(|known| known.as_str() == word)
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",

@@ -28,8 +28,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for a call that carries files: 5 MB over a slow line.
 const FILES_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of an answer: a take of 50 envelopes of 64 KB, each with its signed payload beside it, fits.
-const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+/// The most bytes of an answer. References have no limit in the protocol and stand twice in a signed envelope: what one
+/// sender puts in must not make a whole take unreadable, and with it the mail of others.
+const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
 /// The most characters kept of a relay's reason: it is shown to people and written to the log.
 const REASON_LIMIT: usize = 500;
 
@@ -59,6 +60,9 @@ pub struct Receipt {
     /// The recipient with its session.
     #[serde(default)]
     pub to: Option<String>,
+    /// The id was known: this is the receipt of the first message under it.
+    #[serde(default)]
+    pub duplicate: bool,
 }
 
 /// How to take: seconds to hold the call (at most 25), seconds of lease.

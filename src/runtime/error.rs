@@ -1,5 +1,9 @@
 //! Why a process does not start or did not end well, with the exit code that scripts see.
 
+use std::path::Path;
+
+use crate::store::StoreError;
+
 /// One clear sentence for a person, naming the thing and the way out.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RunError {
@@ -28,4 +32,16 @@ impl From<crate::config::ConfigError> for RunError {
     fn from(error: crate::config::ConfigError) -> Self {
         Self::Config(error.to_string())
     }
+}
+
+/// A database that does not open, with the way out.
+pub(super) fn cannot_open(error: &StoreError, folder: &Path) -> RunError {
+    let way_out = match error {
+        StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
+        StoreError::Full => "free some space",
+        StoreError::Locked => "stop the other process",
+        StoreError::ReadOnly(_) => "make it writable or choose another data folder",
+        StoreError::Stopped | StoreError::Other(_) => "nothing in it was changed",
+    };
+    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.display()))
 }

@@ -17,7 +17,7 @@ pub async fn listen(address: &str, setting: &str) -> Result<(TcpListener, Socket
             std::io::ErrorKind::PermissionDenied => "this user may not use it".to_owned(),
             _ => error.to_string(),
         };
-        RunError::other(format!("cannot listen on {address}: {why}, or set {setting} to another one"))
+        RunError::other(format!("cannot listen on {address}: {why}, or change {setting}"))
     };
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
     let local = listener.local_addr().map_err(cannot)?;

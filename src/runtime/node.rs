@@ -2,7 +2,7 @@
 //! in the reverse one.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::data_folder::DataFolder;
 use super::error::RunError;
 use super::listen::listen;
+use super::local_store;
 use super::relay_host::RelayHost;
 use super::secrets;
+use super::takeover::{Taken, Takeover};
 use crate::bridge::carrier::BridgeCarrier;
 use crate::bridge::events::{Event, Events};
 use crate::bridge::link::Link;
@@ -25,14 +27,14 @@ use crate::broker::{self, Service};
 use crate::config::redsyn::{RedsynConfig, RelayMode, TokenSource};
 use crate::config::{BrokerSecret, Config, Storage};
 use crate::crypto::secret::Secret;
-use crate::domain::clock::SharedClock;
+use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::redsyn::ids::PREFIX;
 use crate::redsyn_client::RelayClient;
-use crate::store::StoreError;
 use crate::store::sqlite::bridge::BridgeStore;
-use crate::store::sqlite::local::LocalStore;
+use crate::store::sqlite::local::{Loaded, LocalStore};
+use crate::store::sqlite::v2::V2Store;
 
 /// How long what was accepted may take to finish after a stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -58,6 +60,8 @@ pub struct Node {
     /// Where the broker secret lies; none when it is in the configuration.
     pub secret_file: Option<PathBuf>,
     pub storage: &'static str,
+    /// What was taken over from a Node broker at this start.
+    pub taken: Vec<Taken>,
     relay: Option<RelayHost>,
     bridge: Option<Bridged>,
     store: LocalStore,
@@ -101,8 +105,15 @@ impl Node {
             .broker
             .clone()
             .unwrap_or_else(|| host_and_port(&config.broker.host, config.broker.port));
-        let (listener, broker) = listen(&address, "broker.port").await?;
-        let store = open_store(config)?;
+        let (listener, broker) = listen(&address, "broker.host or broker.port").await?;
+        let (store, loaded) = local_store::open(config)?;
+        let taken = match &folder {
+            Some(folder) if config.broker.storage != Storage::Memory => {
+                let v2_store = V2Store::new(store.db().clone(), Arc::clone(&random));
+                take_over(config, folder, (&store, v2_store), loaded.as_ref(), clock.now()).await?
+            }
+            _ => Vec::new(),
+        };
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
 
@@ -159,7 +170,19 @@ impl Node {
                 .map_err(|error| RunError::other(format!("the broker ended: {error}")))
         });
         let storage = store.storage();
-        Ok(Self { broker, secret_file, storage, relay, bridge, store, tasks, stop, clock, _folder: folder })
+        Ok(Self {
+            broker,
+            secret_file,
+            storage,
+            taken,
+            relay,
+            bridge,
+            store,
+            tasks,
+            stop,
+            clock,
+            _folder: folder,
+        })
     }
 
     /// Where the broker listens.
@@ -250,26 +273,24 @@ fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn open_store(config: &Config) -> Result<LocalStore, RunError> {
-    let folder = &config.broker.data_dir;
-    let opened = match config.broker.storage {
-        Storage::Memory => LocalStore::in_memory(),
-        Storage::Sqlite => LocalStore::open(folder),
-        Storage::Jsonl => {
-            return Err(RunError::Config("broker.storage: jsonl is not available yet; use sqlite".into()));
-        }
+/// What a Node broker has left in the data folder.
+async fn take_over(
+    config: &Config,
+    folder: &DataFolder,
+    (store, v2_store): (&LocalStore, V2Store),
+    loaded: Option<&Loaded>,
+    now: Timestamp,
+) -> Result<Vec<Taken>, RunError> {
+    let takeover = Takeover {
+        store,
+        v2_store,
+        from: folder.path(),
+        data: folder.path(),
+        storage: config.broker.storage,
+        too_old: now.minus(config.broker.message_ttl),
+        now,
     };
-    opened.map_err(|error| store_error(&error, folder))
-}
-
-fn store_error(error: &StoreError, folder: &Path) -> RunError {
-    let way_out = match error {
-        StoreError::Damaged(_) => "restore it from a copy, or move it away to start empty",
-        StoreError::Full => "free some space",
-        StoreError::Locked => "stop the other process",
-        _ => "make it writable or set broker.dataDir to another folder",
-    };
-    RunError::other(format!("cannot open the database in {}: {error}; {way_out}", folder.display()))
+    takeover.at_start(loaded).await
 }
 
 /// What connecting to a relay needs of the node.
@@ -305,6 +326,9 @@ impl Relayed<'_> {
             }
         };
         let keys = secrets::node_keys(&self.folder.file(NODE_KEYS), &**self.random)?;
+        if let Some(host) = relay {
+            host.adopt_keys(&token, keys.registration()).await?;
+        }
         let client =
             RelayClient::new(&url, token, &redsyn.version, Arc::clone(self.clock)).map_err(|error| {
                 RunError::other(format!("cannot set up the connection to the relay: {error}"))

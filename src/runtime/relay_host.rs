@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::data_folder::DataFolder;
-use super::error::RunError;
+use super::error::{RunError, cannot_open};
 use super::listen::listen;
 use crate::config::redsyn::Scope;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::SharedClock;
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
+use crate::proto::redsyn::keys::KeyRegistration;
 use crate::relay::{self, RelayError, Service, Settings};
 use crate::store::sqlite::relay::SqliteRelay;
 
@@ -53,9 +54,9 @@ impl RelayStore {
     ) -> Result<Self, RunError> {
         let folder = DataFolder::open(data, "dataDir")?;
         let plans = Arc::new(plans);
-        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random)).await.map_err(
-            |error| RunError::other(format!("cannot open the relay's store in {}: {error}", data.display())),
-        )?;
+        let store = SqliteRelay::open(folder.path(), Arc::clone(&plans), Arc::clone(&random))
+            .await
+            .map_err(|error| cannot_open(&error, data))?;
         let service = Service::new(Arc::new(store), clock, random, Settings { plans, trusted_proxies });
         Ok(Self { service, folder })
     }
@@ -137,6 +138,18 @@ impl RelayHost {
     pub async fn make_embedded_node(&self, scope: &Scope) -> Result<Secret, RunError> {
         let made = self.store.service.ensure_embedded(scope, EMBEDDED_NODE).await;
         made.map_err(|error| self.store.failed("setting up redsyn.scope", &error))
+    }
+
+    /// Registers the keys of the one node of an embedded relay, in place of others: who owns this folder owns both.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn adopt_keys(&self, token: &Secret, keys: KeyRegistration) -> Result<(), RunError> {
+        let service = &self.store.service;
+        let failed = |error| self.store.failed("registering the node's keys", &error);
+        let caller = service.authenticate(token.expose()).await.map_err(failed)?;
+        let keys = KeyRegistration { rotate: true, ..keys };
+        service.register_key(&caller, keys).await.map(drop).map_err(failed)
     }
 
     /// Resolves when the relay ends by itself: only by a failure.

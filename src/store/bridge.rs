@@ -93,6 +93,8 @@ pub struct OutboxEntry {
     pub ttl: Option<u64>,
     pub expires_at: Timestamp,
     pub attempts: u32,
+    /// Why a person has been asked about it, when the last try came to that.
+    pub held: Option<String>,
 }
 
 /// What the relay said of a message it took.

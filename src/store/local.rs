@@ -68,6 +68,30 @@ pub struct StoredMessage {
     pub error: Option<JsonText>,
 }
 
+/// A message with all that is kept of it: enough for a file, or another store, to hold the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptMessage {
+    pub stored: StoredMessage,
+    /// When a v1.0 poll first showed it.
+    pub polled: Option<Timestamp>,
+    pub stages: Stages,
+}
+
+/// What became of messages that came from somewhere else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub new: usize,
+    /// Their ids were here already.
+    pub known: usize,
+}
+
+/// How a file looked when it was read: enough to see that somebody has written to it since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub size: i64,
+    pub changed: Timestamp,
+}
+
 /// What became of a send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {

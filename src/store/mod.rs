@@ -2,8 +2,11 @@
 //! another database can stand behind them. Nothing here may know HTTP.
 
 pub mod bridge;
+mod disk;
 pub mod error;
+mod jsonl;
 pub mod local;
+pub mod node;
 pub mod relay;
 pub mod sqlite;
 pub mod v2;

@@ -10,7 +10,9 @@
 
 mod bridge;
 mod golden;
+mod node_shim;
 mod relay;
 mod serve;
+mod storage;
 mod support;
 mod vectors;

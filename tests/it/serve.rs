@@ -168,3 +168,46 @@ fn config_check_tells_what_is_understood_and_what_is_odd() {
     assert_eq!(code, Some(2));
     assert!(sentence.contains("config.yaml:3: broker.port"), "{sentence}");
 }
+
+/// Half a request, left open, must not keep the process from ending well.
+#[cfg(unix)]
+#[test]
+fn a_client_that_never_finishes_does_not_hold_up_the_end() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let (port, relay) = (free_port(), free_port());
+    write(folder.path(), "config.yaml", &config(port, relay));
+    let (process, _) = start(folder.path());
+    let mut halves = Vec::new();
+    for port in [port, relay] {
+        let mut half = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        half.write_all(b"POST /messages HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{").unwrap();
+        halves.push(half);
+    }
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_missing_from_the_data_folder_is_made_anew_and_what_is_damaged_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
+    let data = folder.path().join("data");
+    let (process, _) = start(folder.path());
+    assert_eq!(process.terminate(), Some(0));
+    for missing in ["node.key", "relay/node.token", "broker.secret", "relay/relay.db", "broker.db"] {
+        std::fs::remove_file(data.join(missing)).unwrap();
+        let mut process = Process::start(folder.path(), &["serve"]);
+        process.wait_for("  stop ");
+        process.wait_for_log("relay_link_up");
+        assert_eq!(process.terminate(), Some(0), "{missing}");
+    }
+    for damaged in ["node.key", "broker.db", "relay/relay.db"] {
+        let whole = std::fs::read(data.join(damaged)).unwrap();
+        std::fs::write(data.join(damaged), "garbage, and not a little of it".repeat(200)).unwrap();
+        let (code, sentence) = refused(folder.path(), &["serve"]);
+        assert_eq!(code, Some(1), "{damaged}");
+        assert!(sentence.contains("move it away"), "{sentence}");
+        std::fs::write(data.join(damaged), whole).unwrap();
+    }
+}

@@ -18,6 +18,7 @@ use crate::store::local::{Peer, Sent};
 use crate::store::sqlite::local::insert_message;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_000);
+const CONTACT: &str = "bob";
 const BOB: &str = "acme/it/bob/x";
 
 /// Carries whatever has a slash in it.
@@ -29,7 +30,7 @@ struct Pigeon {
 
 impl Carrier for Pigeon {
     fn route(&self, _from: &AgentName, to: &str) -> Route {
-        if to.contains('/') { Route::Away } else { Route::Local }
+        if to.contains('/') || to == CONTACT { Route::Away } else { Route::Local }
     }
 
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>> {
@@ -248,4 +249,13 @@ fn isolated_agents_have_their_own_secrets_or_none() {
         (call("ghost", "s"), call("__proto__", "s")),
         (Err(Code::UnknownAgent), Err(Code::UnknownAgent))
     );
+}
+
+#[tokio::test]
+async fn nobody_takes_the_name_of_a_contact() {
+    let (service, _) = service("", Arc::new(Pigeon::default()));
+    let refused = service.register(agent(CONTACT)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Forbidden);
+    service.register(agent("alpha")).await.unwrap();
+    service.send(agent("alpha"), request(json!({"to": CONTACT}))).await.unwrap();
 }

@@ -32,7 +32,7 @@ const CANNOT_CHECK: u8 = 2;
 
 pub fn run(args: &Args) -> ExitCode {
     let shown = args.file.display();
-    let checked = std::fs::read(&args.file)
+    let checked = read(&args.file)
         .map_err(|error| format!("cannot read {shown}: {error}"))
         .and_then(|bytes| check(&bytes).map_err(|error| format!("{shown} is no file of vectors: {error}")));
     match checked {
@@ -53,4 +53,14 @@ fn print(report: &Report, json: bool) -> ExitCode {
         Ok(()) => ExitCode::FAILURE,
         Err(_) => ExitCode::from(CANNOT_CHECK),
     }
+}
+
+/// Far more than any file of vectors; a device that never ends must not fill the memory.
+const FILE_LIMIT: u64 = 64 * 1024 * 1024;
+
+fn read(file: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_LIMIT { Err(std::io::Error::other("it is over 64 MB")) } else { Ok(bytes) }
 }

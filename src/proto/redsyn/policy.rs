@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::address::{AgentAddress, Name};
 
+/// The most entries of `allow`: more than any organisation has teams, few enough to be read at each request.
+pub const ALLOW_MAX: usize = 500;
+
 /// One entry of `allow`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allow {
@@ -64,6 +67,8 @@ pub struct Policy {
 pub enum PolicyError {
     #[error("allow must be a list of texts")]
     AllowShape,
+    #[error("allow must have at most {ALLOW_MAX} entries")]
+    AllowTooLong,
     #[error(transparent)]
     Allow(#[from] AllowError),
     #[error("trust must be \"none\" or \"full\"")]
@@ -103,6 +108,7 @@ impl Policy {
     pub fn parse(announcement: &Map<String, Value>) -> Result<Self, PolicyError> {
         let allow = match announcement.get("allow") {
             None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(items)) if items.len() > ALLOW_MAX => return Err(PolicyError::AllowTooLong),
             Some(Value::Array(items)) => items
                 .iter()
                 .map(|item| item.as_str().ok_or(PolicyError::AllowShape)?.parse().map_err(PolicyError::Allow))
@@ -245,6 +251,8 @@ mod tests {
     fn wrong_policies_are_refused() {
         assert_eq!(policy(json!({"allow": "org"})), Err(PolicyError::AllowShape));
         assert!(matches!(policy(json!({"allow": ["role:x"]})), Err(PolicyError::Allow(_))));
+        let long = vec!["org"; ALLOW_MAX + 1];
+        assert_eq!(policy(json!({"allow": long})), Err(PolicyError::AllowTooLong));
         assert_eq!(policy(json!({"trust": "some"})), Err(PolicyError::Trust));
         assert_eq!(policy(json!({"trust": "full"})), Err(PolicyError::FullWithoutAllow));
         assert_eq!(policy(json!({"signed_only": 1})), Err(PolicyError::Flag("signed_only")));

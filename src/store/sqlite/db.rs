@@ -1,7 +1,8 @@
 //! One named thread owns one SQLite file. Callers send it closures; it runs as many as are waiting in one
 //! transaction and answers them after the commit.
 //!
-//! What a crash can lose: only work whose caller has not been answered yet. WAL with `synchronous=FULL`.
+//! What a crash can lose: only work whose caller has not been answered yet. A file is WAL with `synchronous=FULL`; a
+//! database in memory may have a [`Journal`] on the disk, which is written before the commit.
 
 use std::any::Any;
 use std::fmt;
@@ -51,13 +52,26 @@ impl fmt::Debug for Db {
 trait Job: Send {
     /// Runs inside the batch's transaction. An error rolls back this job alone.
     fn run(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Whether an error may leave something to be undone.
+    fn needs_savepoint(&self) -> bool;
     /// Tells the caller, after the commit or its failure.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
     fn name(&self) -> &'static str;
 }
 
+/// What keeps a database in memory on the disk.
+pub(super) trait Journal: Send {
+    /// Makes durable what the open transaction has changed. An error means that nothing of it was kept.
+    fn keep(&mut self, conn: &Connection) -> Result<(), StoreError>;
+    /// Takes the last `keep` back: its transaction was not committed.
+    fn undo(&mut self);
+    /// A moment to tidy up, between two batches.
+    fn tidy(&mut self, conn: &Connection);
+}
+
 struct Call<T, F> {
     name: &'static str,
+    needs_savepoint: bool,
     work: Option<F>,
     done: Option<T>,
     caller: oneshot::Sender<Result<T, StoreError>>,
@@ -84,6 +98,10 @@ where
     fn name(&self) -> &'static str {
         self.name
     }
+
+    fn needs_savepoint(&self) -> bool {
+        self.needs_savepoint
+    }
 }
 
 impl Db {
@@ -92,9 +110,18 @@ impl Db {
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(path: &Path, steps: Steps) -> Result<Self, StoreError> {
+        Self::owning(Self::connect(path, steps)?, path)
+    }
+
+    /// The file's connection, for whoever has something to do with it before its thread starts.
+    pub(super) fn connect(path: &Path, steps: Steps) -> Result<Connection, StoreError> {
         let conn = open_connection(path)?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, path.to_owned())
+        Ok(conn)
+    }
+
+    pub(super) fn owning(conn: Connection, path: &Path) -> Result<Self, StoreError> {
+        Self::start(conn, path.to_owned(), None)
     }
 
     /// A database that lives and dies with its owning thread; nothing is written to disk.
@@ -102,13 +129,33 @@ impl Db {
     /// # Errors
     /// When SQLite has no memory for it.
     pub fn in_memory(steps: Steps) -> Result<Self, StoreError> {
-        let conn = Connection::open_in_memory()?;
-        prepare_connection(&conn)?;
+        let conn = Self::connect_in_memory()?;
         schema::migrate(&conn, steps)?;
-        Self::start(conn, PathBuf::from("memory"))
+        Self::start(conn, PathBuf::from("memory"), None)
     }
 
-    fn start(conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+    /// A database in memory that `journal` keeps on the disk, in a file at `path`. It is full already.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub(super) fn journaled(
+        conn: Connection,
+        journal: impl Journal + 'static,
+        path: PathBuf,
+    ) -> Result<Self, StoreError> {
+        Self::start(conn, path, Some(Box::new(journal)))
+    }
+
+    /// An empty database in memory.
+    pub(super) fn connect_in_memory() -> Result<Connection, StoreError> {
+        let conn = Connection::open_in_memory()?;
+        // Nothing of it may spill into a file of the system's temporary folder.
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        prepare_connection(&conn)?;
+        Ok(conn)
+    }
+
+    fn start(conn: Connection, path: PathBuf, journal: Option<Box<dyn Journal>>) -> Result<Self, StoreError> {
         let (orders, queue) = mpsc::channel(QUEUE);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
@@ -119,7 +166,7 @@ impl Db {
             .name(name)
             .spawn(move || {
                 let _told = guard;
-                own(&conn, queue);
+                own(&conn, queue, journal);
             })
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
         let owner = Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) });
@@ -136,8 +183,29 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        self.order(name, true, work).await
+    }
+
+    /// The same for work that reads, and writes with one statement at the most: such a statement undoes itself, and
+    /// a savepoint would copy every page it touches.
+    ///
+    /// # Errors
+    /// See [`Db::call`].
+    pub async fn call_single<T, F>(&self, name: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.order(name, false, work).await
+    }
+
+    async fn order<T, F>(&self, name: &'static str, needs_savepoint: bool, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
         let (caller, answer) = oneshot::channel();
-        let job = Box::new(Call { name, work: Some(work), done: None, caller });
+        let job = Box::new(Call { name, needs_savepoint, work: Some(work), done: None, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
     }
@@ -206,7 +274,8 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
+fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<Box<dyn Journal>>) {
+    let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -219,7 +288,10 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch);
+        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble);
+        if let Some(journal) = &mut journal {
+            journal.tidy(conn);
+        }
     }
     if let Err(error) = conn.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);") {
         tracing::warn!(%error, "store_close_checkpoint_failed");
@@ -227,7 +299,12 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>) {
 }
 
 /// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
-fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(
+    conn: &Connection,
+    batch: &mut Vec<Box<dyn Job>>,
+    journal: Option<&mut (dyn Journal + 'static)>,
+    trouble: &mut Trouble,
+) {
     if batch.is_empty() {
         return;
     }
@@ -236,7 +313,7 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     for job in batch.iter_mut() {
         let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
-            tracing::error!(transaction = job.name(), %error, "store_transaction_failed");
+            trouble.begun(job.name(), error);
             // A full disk makes SQLite roll back everything by itself: what ran before is gone, and what ran now
             // would be a transaction of its own.
             if whole.is_ok() && conn.is_autocommit() {
@@ -245,22 +322,64 @@ fn commit(conn: &Connection, batch: &mut Vec<Box<dyn Job>>) {
         }
         results.push(result);
     }
-    let committed = whole.and_then(|()| conn.execute_batch("COMMIT").map_err(StoreError::from));
+    let committed = whole.and_then(|()| keep_and_commit(conn, journal));
     if let Err(error) = &committed {
-        tracing::error!(jobs = batch.len(), %error, "store_commit_failed");
+        trouble.begun("commit", error);
         if !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "store_rollback_failed");
         }
     }
+    if committed.is_ok() && results.iter().all(Result::is_ok) {
+        trouble.ended();
+    }
     for (job, result) in batch.drain(..).zip(results) {
         job.answer(result.and_then(|()| committed.clone()));
     }
 }
 
+/// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
+/// to fill the disk.
+#[derive(Default)]
+struct Trouble {
+    last: Option<String>,
+}
+
+impl Trouble {
+    fn begun(&mut self, transaction: &'static str, error: &StoreError) {
+        let now = format!("{transaction}: {error}");
+        if self.last.as_ref() != Some(&now) {
+            tracing::error!(transaction, %error, "store_failed");
+            self.last = Some(now);
+        }
+    }
+
+    fn ended(&mut self) {
+        if self.last.take().is_some() {
+            tracing::info!("store_recovered");
+        }
+    }
+}
+
+fn keep_and_commit(
+    conn: &Connection,
+    journal: Option<&mut (dyn Journal + 'static)>,
+) -> Result<(), StoreError> {
+    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
+    journal.keep(conn)?;
+    let committed = conn.execute_batch("COMMIT");
+    if committed.is_err() {
+        journal.undo();
+    }
+    Ok(committed?)
+}
+
 /// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
+    if !job.needs_savepoint() {
+        return job.run(conn);
+    }
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = job.run(conn);
     let undone = match result {

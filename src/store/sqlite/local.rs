@@ -2,6 +2,7 @@
 //! caller who goes away half-way leaves either the whole effect or none.
 
 mod deliver;
+pub(super) mod keep;
 mod lookup;
 mod poll;
 mod rows;
@@ -14,15 +15,19 @@ mod tests;
 use std::path::Path;
 
 use super::db::Db;
+use super::journal::{Journal, moved};
 use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::store::StoreError;
+use crate::store::jsonl::ROWS;
 use crate::store::local::{
-    Ack, Acked, Head, NewMessage, Peer, Poll, Polled, Pull, Query, Sent, StatusLine, StoredMessage, Swept,
+    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, NewMessage, Peer, Poll, Polled, Pull, Query, Sent,
+    StatusLine, StoredMessage, Swept,
 };
 
+pub use super::journal::Loaded;
 pub(crate) use send::insert_message;
 
 /// The database file in the data directory. Not `relay.db`, which is the reference broker's and looks different.
@@ -36,12 +41,31 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Opens or creates the database in `data_dir`, which must exist.
+    /// Opens or creates the database in `data_dir`, which must exist. What the append-only files of an earlier
+    /// configuration hold moves into it.
     ///
     /// # Errors
     /// When the file cannot be opened, is locked, damaged, or not writable.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
-        Ok(Self { db: Db::open(&data_dir.join(FILE), STEPS)?, storage: "sqlite" })
+        let path = data_dir.join(FILE);
+        let conn = Db::connect(&path, STEPS)?;
+        moved::from_files(&conn, data_dir, STEPS)?;
+        Ok(Self { db: Db::owning(conn, &path)?, storage: "sqlite" })
+    }
+
+    /// Opens or creates the append-only files in `data_dir`, which must exist. What the database of an earlier
+    /// configuration holds moves into them.
+    ///
+    /// # Errors
+    /// When a file cannot be opened, is damaged, or not writable.
+    pub fn open_jsonl(data_dir: &Path) -> Result<(Self, Loaded), StoreError> {
+        let database = data_dir.join(FILE);
+        moved::before_files(data_dir, &database, STEPS)?;
+        let conn = Db::connect_in_memory()?;
+        let (mut journal, loaded) = Journal::open(&conn, data_dir, STEPS)?;
+        moved::from_database(&conn, &mut journal, &database, STEPS)?;
+        let db = Db::journaled(conn, journal, data_dir.join(ROWS))?;
+        Ok((Self { db, storage: "jsonl" }, loaded))
     }
 
     /// A store that forgets everything when it is closed.
@@ -67,7 +91,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn register(&self, agent: AgentName, now: Timestamp) -> Result<(), StoreError> {
-        self.db.call("register", move |conn| send::register(conn, &agent, now)).await
+        self.db.call_single("register", move |conn| send::register(conn, &agent, now)).await
     }
 
     /// Every agent that has registered; `online` when that was after `online_after`.
@@ -75,7 +99,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn peers(&self, online_after: Timestamp) -> Result<Vec<Peer>, StoreError> {
-        self.db.call("peers", move |conn| lookup::peers(conn, online_after)).await
+        self.db.call_single("peers", move |conn| lookup::peers(conn, online_after)).await
     }
 
     /// Stores a message for an agent of this machine; `None` when it has never registered.
@@ -83,7 +107,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn send(&self, message: NewMessage, to: AgentName) -> Result<Option<Sent>, StoreError> {
-        self.db.call("send", move |conn| send::send(conn, &message, &to)).await
+        self.db.call_single("send", move |conn| send::send(conn, &message, &to)).await
     }
 
     /// Stores a receipt for an agent of this machine, registered or not.
@@ -123,7 +147,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn lookup(&self, id: DshId) -> Result<Option<Head>, StoreError> {
-        self.db.call("lookup", move |conn| lookup::head(conn, &id)).await
+        self.db.call_single("lookup", move |conn| lookup::head(conn, &id)).await
     }
 
     /// The status of each id; `None` for what is unknown or not the agent's, as sender or recipient.
@@ -135,7 +159,7 @@ impl LocalStore {
         agent: AgentName,
         ids: Vec<String>,
     ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
-        self.db.call("status", move |conn| lookup::status(conn, &agent, ids)).await
+        self.db.call_single("status", move |conn| lookup::status(conn, &agent, ids)).await
     }
 
     /// The newest messages of an agent's inbox, in any state.
@@ -143,7 +167,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn recent(&self, agent: AgentName, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call("recent", move |conn| lookup::recent(conn, &agent, limit)).await
+        self.db.call_single("recent", move |conn| lookup::recent(conn, &agent, limit)).await
     }
 
     /// The newest messages of an agent's inbox that a filter lets through.
@@ -151,7 +175,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call("query", move |conn| lookup::query(conn, &query)).await
+        self.db.call_single("query", move |conn| lookup::query(conn, &query)).await
     }
 
     /// Requeues leases that are over and deletes some of the messages whose time is over: those stored at `too_old`
@@ -161,6 +185,43 @@ impl LocalStore {
     /// When the store fails.
     pub async fn sweep(&self, now: Timestamp, too_old: Timestamp) -> Result<Swept, StoreError> {
         self.db.call("sweep", move |conn| sweep::sweep(conn, now, too_old)).await
+    }
+
+    /// Stores what another broker kept, but for messages whose ids are known. All of them, or none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn import(&self, messages: Vec<KeptMessage>) -> Result<Imported, StoreError> {
+        self.db.call("import", move |conn| keep::import(conn, &messages)).await
+    }
+
+    /// The next messages behind a number, whatever their state.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn kept_after(&self, seq: i64, limit: u32) -> Result<Vec<KeptMessage>, StoreError> {
+        self.db.call("kept_after", move |conn| keep::after(conn, seq, limit)).await
+    }
+
+    /// How a file looked when it was taken over; `None` when it never was.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn takeover(&self, source: &'static str) -> Result<Option<Fingerprint>, StoreError> {
+        self.db.call("takeover", move |conn| keep::takeover(conn, source)).await
+    }
+
+    /// Notes that a file has been taken over.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn taken_over(
+        &self,
+        source: &'static str,
+        was: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.db.call("taken_over", move |conn| keep::taken_over(conn, source, was, now)).await
     }
 
     /// Finishes the queued work and closes the database.

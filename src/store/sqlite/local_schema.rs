@@ -2,7 +2,8 @@
 
 use super::schema::Steps;
 
-pub const STEPS: Steps = &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, super::bridge::PARCELS];
+pub const STEPS: Steps =
+    &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, TAKEOVERS, super::bridge::PARCELS];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
 /// Bodies and references are JSON texts, NULL for JSON's null. `error` is a JSON text too, NULL before the first
@@ -48,9 +49,19 @@ const MESSAGES: &str = "
     ) STRICT;
 
     CREATE INDEX messages_inbox ON messages (inbox);
-    CREATE INDEX messages_queue ON messages (inbox, status);
+    CREATE INDEX messages_queue ON messages (inbox) WHERE status = 'queued';
     CREATE INDEX messages_redeliver ON messages (inbox) WHERE redeliver = 1;
     CREATE INDEX messages_leases ON messages (lease_until) WHERE lease_until IS NOT NULL;
     CREATE INDEX messages_age ON messages (ts);
     CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+";
+
+/// The files of another broker whose messages have been taken over, as they were then.
+const TAKEOVERS: &str = "
+    CREATE TABLE takeovers (
+        source TEXT NOT NULL PRIMARY KEY,
+        size INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 ";

@@ -1,11 +1,14 @@
 //! SQLite: the only place that names rusqlite. One thread owns each database file ([`db::Db`]).
 
 pub mod bridge;
+mod cells;
 pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
+mod journal;
 pub mod local;
 pub mod local_schema;
+pub mod node_files;
 #[cfg(test)]
 mod plans;
 pub mod relay;
@@ -28,7 +31,8 @@ impl From<rusqlite::Error> for StoreError {
                 Self::ReadOnly(error.to_string())
             }
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(error.to_string()),
-            _ => Self::Other(error.to_string()),
+            // The rest of the text would be the statement, which says nothing to a person.
+            _ => Self::Other(error.to_string().lines().next().unwrap_or_default().to_owned()),
         }
     }
 }

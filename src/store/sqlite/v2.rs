@@ -4,6 +4,7 @@
 mod change;
 mod create;
 mod deliver;
+mod keep;
 mod lookup;
 mod manage;
 mod rows;
@@ -19,6 +20,7 @@ use crate::domain::v2::delivery::LeaseRefused;
 use crate::proto::dsh::names::DshId;
 use crate::proto::dsh::v2::name::Name;
 use crate::store::StoreError;
+use crate::store::local::Imported;
 use crate::store::v2::{
     Ack, Acked, Created, Manage, Managed, NewMessage, Pull, Pulled, Query, Queue, Renew, Rules,
     StoredMessage, Swept,
@@ -125,6 +127,22 @@ impl V2Store {
     pub async fn queues(&self, agents: Vec<Name>) -> Result<Vec<Queue>, StoreError> {
         let queues = move |conn: &_| agents.iter().map(|agent| lookup::queue(conn, agent)).collect();
         self.db.call("v2_queues", queues).await
+    }
+
+    /// Stores what another broker kept, but for messages whose ids or keys are known. All of them, or none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn import(&self, messages: Vec<StoredMessage>) -> Result<Imported, StoreError> {
+        self.db.call("v2_import", move |conn| keep::import(conn, &messages)).await
+    }
+
+    /// The next messages behind a number, whatever their state.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn kept_after(&self, seq: i64, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
+        self.db.call("v2_kept_after", move |conn| keep::after(conn, seq, limit)).await
     }
 
     /// Tidies up and deletes some of what was finished at `too_old` or before.

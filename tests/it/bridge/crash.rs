@@ -48,9 +48,14 @@ impl Moment {
 }
 
 /// The bridge that is killed speaks to the relay through the proxy.
-async fn start(world: &World, member: &Member, other: &Member, through: Option<&Proxy>) -> BridgeProcess {
+async fn start(
+    world: &World,
+    storage: &str,
+    (member, other): (&Member, &Member),
+    through: Option<&Proxy>,
+) -> BridgeProcess {
     let url = through.map_or_else(|| world.url(), |proxy| base(proxy.address));
-    let bridge = BridgeProcess::start(&world.folder.path().join(member.org), member, other, &url);
+    let bridge = BridgeProcess::start_on(storage, &world.folder.path().join(member.org), member, other, &url);
     bridge.register().await;
     bridge
 }
@@ -66,12 +71,12 @@ async fn crash(world: &World, proxy: &Proxy, bridge: &mut BridgeProcess, moment:
     bridge.register().await;
 }
 
-async fn exchange(side: Side, moment: Moment) {
+async fn exchange(storage: &str, side: Side, moment: Moment) {
     let world = World::new().await;
     let proxy = Proxy::start(world.relay.address()).await;
     let through = |of: Side| (of == side).then_some(&proxy);
-    let mut close = start(&world, &world.ana, &world.bob, through(Side::Close)).await;
-    let mut billing = start(&world, &world.bob, &world.ana, through(Side::Billing)).await;
+    let mut close = start(&world, storage, (&world.ana, &world.bob), through(Side::Close)).await;
+    let mut billing = start(&world, storage, (&world.bob, &world.ana), through(Side::Billing)).await;
     let crashes_with_the_request =
         matches!((side, moment.is_of_taking()), (Side::Close, false) | (Side::Billing, true));
 
@@ -141,8 +146,18 @@ macro_rules! crashes {
     ($($name:ident: $side:ident $moment:ident;)*) => {
         $(#[tokio::test]
         async fn $name() {
-            exchange(Side::$side, Moment::$moment).await;
+            exchange("sqlite", Side::$side, Moment::$moment).await;
         })*
+
+        /// The same where each bridge keeps its mail in lines and its outbox in others.
+        mod in_lines {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $name() {
+                exchange("jsonl", Side::$side, Moment::$moment).await;
+            })*
+        }
     };
 }
 

@@ -28,6 +28,14 @@ fn the_demo_tells_every_hop_and_ends_well() {
 }
 
 #[test]
+fn any_text_will_do() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["a", "acme", "ct", "{", ""] {
+        assert!(run(folder.path(), &["demo", "--text", text]).status.success(), "{text:?}");
+    }
+}
+
+#[test]
 fn each_hop_can_be_read_by_programs() {
     let folder = tempfile::tempdir().unwrap();
     let shown = run(folder.path(), &["demo", "--json"]);

@@ -282,3 +282,13 @@ async fn many_messages_all_arrive_once() {
     assert_eq!((ids.len(), world.posted().len()), (100, 100));
     assert_eq!(now(&world.clock), NOW);
 }
+
+#[tokio::test]
+async fn an_id_that_went_to_somebody_else_before_is_a_conflict() {
+    let mut world = World::new().await;
+    let first = json!({"id": "m1", "thread": "t0", "to": "globex/erp/eva/audit#s1", "duplicate": true});
+    world.relay.script("POST /messages", Say::Json(200, first));
+    world.send(request("m1")).await;
+    assert_eq!(world.failed("m1").await, "conflict");
+    assert_eq!(body_of(&world.inbox().await[0])["code"], "conflict");
+}

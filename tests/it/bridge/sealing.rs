@@ -85,7 +85,8 @@ async fn a_key_that_its_signature_does_not_cover_is_not_used_nor_pinned() {
 #[tokio::test]
 async fn what_was_sealed_once_never_goes_in_the_open_again() {
     let mut world = World::new().await;
-    world.relay.set_key(BOB, &Remote::new().keys);
+    let bob = Remote::new();
+    world.relay.set_key(BOB, &bob.keys);
     world.send(request("m1")).await;
     assert!(world.accepted("m1").await);
     world.relay.drop_key(BOB);
@@ -93,6 +94,25 @@ async fn what_was_sealed_once_never_goes_in_the_open_again() {
     world.send(request("m2")).await;
     let why = world.held_out("m2").await;
     assert!(why.contains("had a key and has none now"), "{why}");
+    assert_eq!(world.posted().len(), 1);
+
+    // A moment without a key passes: the message is judged again, and then goes sealed.
+    world.relay.set_key(BOB, &bob.keys);
+    world.clock.advance(Duration::from_secs(5 * 60));
+    assert!(world.accepted("m2").await);
+}
+
+#[tokio::test]
+async fn a_setting_is_no_way_down_either() {
+    let mut world = World::new().await;
+    world.relay.set_key(BOB, &Remote::new().keys);
+    world.send(request("m1")).await;
+    assert!(world.accepted("m1").await);
+    let mut world =
+        world.restarted_with("encrypt: never\nagents: {close: {hold: true, allow: [org:globex]}}").await;
+    world.send(request("m2")).await;
+    let why = world.held_out("m2").await;
+    assert!(why.contains("redsyn.encrypt is `never` now"), "{why}");
     assert_eq!(world.posted().len(), 1);
 }
 

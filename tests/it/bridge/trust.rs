@@ -95,3 +95,13 @@ async fn an_event_names_its_topic() {
     let message = world.inbox().await.remove(0);
     assert_eq!(message.redsyn.unwrap()["topic"], "topic:globex/erp/prices");
 }
+
+#[tokio::test]
+async fn nobody_speaks_unsigned_for_our_own_person() {
+    let mut world = World::new().await;
+    let mut envelope = unsigned("q1");
+    envelope.insert("from".into(), json!("acme/ops/ana/other#s1"));
+    world.relay.deliver(CLOSE, [Value::Object(envelope)]);
+    let why = world.held_in("q1").await;
+    assert!(why.contains("acme/ana has a pinned key"), "{why}");
+}

@@ -160,6 +160,11 @@ impl World {
         self.stopped().await.started()
     }
 
+    /// The same with other lines in its configuration.
+    pub async fn restarted_with(self, more: &str) -> Self {
+        Stopped { more: more.to_owned(), ..self.stopped().await }.started()
+    }
+
     /// Changes the database behind the bridge's back.
     pub async fn execute(&self, sql: &'static str) {
         self.local.db().call("test", move |conn| Ok(conn.execute_batch(sql)?)).await.unwrap();

@@ -4,9 +4,26 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use redsyn_bridge::proto::dsh::v1::iso::iso;
 use serde_json::{Map, Value};
 
 pub(super) type Vars = HashMap<String, Value>;
+
+/// Where a case is played that was recorded in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Storage {
+    Sqlite,
+    Jsonl,
+}
+
+impl Storage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Case {
@@ -16,6 +33,8 @@ pub(super) struct Case {
     pub(super) secrets: Map<String, Value>,
     /// The broker may refuse to start; then no step is played.
     pub(super) may_not_start: bool,
+    /// Files in the data folder before the start.
+    pub(super) seed: Map<String, Value>,
     pub(super) steps: Vec<Value>,
 }
 
@@ -28,8 +47,31 @@ impl Case {
             secret: text(&case, "secret").unwrap(),
             secrets: case["secrets"].as_object().cloned().unwrap_or_default(),
             may_not_start: case["mayNotStart"] == true,
+            seed: case["seed"].as_object().cloned().unwrap_or_default(),
             steps: case["steps"].as_array().unwrap().clone(),
         }
+    }
+
+    /// The same case on another storage; `None` when its storage is what it is about.
+    pub(super) fn stored_in(self, storage: Storage) -> Option<Self> {
+        let about_storage =
+            self.id.contains("storage") || self.id.starts_with("persist") || self.may_not_start;
+        // A restart in memory forgets everything.
+        let forgets =
+            self.steps.iter().any(|step| step["do"] == "restart") && self.config.contains("persist: false");
+        if about_storage || forgets || self.id.starts_with("config-") {
+            return None;
+        }
+        let kept = |line: &&str| !line.trim_start().starts_with("persist:");
+        let mut config: String = self.config.lines().filter(kept).map(|line| format!("{line}\n")).collect();
+        config = config.replacen("broker:\n", &format!("broker:\n  storage: {}\n", storage.name()), 1);
+        // What `GET /` tells of it is the one thing that differs.
+        let named = |text: String, key: &str| {
+            text.replace(&format!("\"{key}\":\"memory\""), &format!("\"{key}\":\"{}\"", storage.name()))
+        };
+        let steps = named(named(Value::Array(self.steps).to_string(), "storage"), "body.storage");
+        let steps = super::json::parse(&steps).unwrap().as_array().unwrap().clone();
+        Some(Self { config, steps, ..self })
     }
 
     pub(super) fn waits_ms(&self) -> u64 {
@@ -85,6 +127,24 @@ pub(super) fn fill_value(value: &Value, vars: &Vars) -> Value {
 #[expect(clippy::disallowed_methods, reason = "the broker under test reads the system clock")]
 pub(super) fn now() -> Duration {
     std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// What a seeded file is filled with.
+pub(super) fn seed_vars() -> Vars {
+    let now = i64::try_from(now().as_millis()).unwrap();
+    let hour = 3_600_000;
+    let seconds = |millis: i64| format!("{}.{:03}", millis / 1000, millis % 1000);
+    [
+        ("NOW_ISO", iso(now)),
+        ("OLD_ISO", iso(now - 9 * 24 * hour)),
+        ("NOW_S", seconds(now)),
+        ("NOW_MS", now.to_string()),
+        ("SOON_S", seconds(now + hour)),
+        ("PAST_S", seconds(now - hour)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.into()))
+    .collect()
 }
 
 /// Lets the clock of the broker under test move on.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::broker::Broker;
-use super::case::{Case, Vars, now, pause};
+use super::case::{Case, Vars, fill, now, pause, seed_vars};
 use super::client::{Answer, Connection};
 use super::compare::{differences, pick, squeeze};
 use super::normalize::Normalizer;
@@ -26,6 +26,10 @@ struct Player<'a> {
 pub(super) fn play(case: &Case) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::new(folder.path().join("broker"), case.config.clone());
+    for (name, text) in &case.seed {
+        std::fs::create_dir_all(broker.data()).unwrap();
+        std::fs::write(broker.data().join(name), fill(text.as_str().unwrap(), &seed_vars())).unwrap();
+    }
     let persists = case.config.contains("persist: true") && !case.config.contains("storage: jsonl");
     let normalizer = Normalizer::new(&case.steps, persists);
     let (vars, kept) = (Vars::new(), HashMap::new());

@@ -28,9 +28,14 @@ pub struct BridgeProcess {
 impl BridgeProcess {
     /// Writes a configuration for `member` in `folder` and starts the binary on it.
     pub fn start(folder: &Path, member: &Member, other: &Member, relay: &str) -> Self {
+        Self::start_on("sqlite", folder, member, other, relay)
+    }
+
+    /// The same on a storage of choice.
+    pub fn start_on(storage: &str, folder: &Path, member: &Member, other: &Member, relay: &str) -> Self {
         let port = free_port();
         let config = format!(
-            "broker:\n  port: {port}\n  secret: test-secret\n  dataDir: ./data\n  rateLimitLoopback: 1000000\n\
+            "broker:\n  port: {port}\n  secret: test-secret\n  dataDir: ./data\n  storage: {storage}\n  rateLimitLoopback: 1000000\n\
              redsyn:\n  relay: {relay}\n  token: {}\n  scope: {}/{}/{}\n  agents:\n    {}:\n      allow: [\"org:{}\"]\n",
             member.token.expose(),
             member.org,

@@ -1,6 +1,7 @@
 //! What the tests from outside share: real processes, a proxy that stops messages, agents.
 
 pub mod bridge;
+pub mod local;
 pub mod process;
 pub mod proxy;
 pub mod world;

@@ -30,8 +30,13 @@ pub struct Process {
 
 impl Process {
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = binary()
-            .args(arguments)
+        let mut command = binary();
+        command.args(arguments);
+        Self::spawn(command, folder)
+    }
+
+    pub fn spawn(mut command: Command, folder: &Path) -> Self {
+        let mut child = command
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -44,20 +49,16 @@ impl Process {
 
     /// Reads standard output up to a line with `text`, and returns all lines until then.
     pub fn wait_for(&mut self, text: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        loop {
-            match self.lines.recv_timeout(SILENCE) {
-                Ok(line) => {
-                    seen.push(line);
-                    if seen.last().is_some_and(|line| line.contains(text)) {
-                        return seen;
-                    }
-                }
-                Err(error) => {
-                    let log: Vec<String> = self.errors.try_iter().collect();
-                    panic!("{error} while waiting for {text:?}\nout: {seen:#?}\nerr: {log:#?}");
-                }
-            }
+        until(&self.lines, text).unwrap_or_else(|seen| {
+            let log: Vec<String> = self.errors.try_iter().collect();
+            panic!("no {text:?} in {seen:#?}\nlog: {log:#?}")
+        })
+    }
+
+    /// The same for the log.
+    pub fn wait_for_log(&mut self, text: &str) {
+        if let Err(seen) = until(&self.errors, text) {
+            panic!("no {text:?} in the log {seen:#?}");
         }
     }
 
@@ -82,6 +83,18 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The lines up to one with `text`, or all there were.
+fn until(lines: &mpsc::Receiver<String>, text: &str) -> Result<Vec<String>, Vec<String>> {
+    let mut seen = Vec::new();
+    while let Ok(line) = lines.recv_timeout(SILENCE) {
+        seen.push(line);
+        if seen.last().is_some_and(|line| line.contains(text)) {
+            return Ok(seen);
+        }
+    }
+    Err(seen)
 }
 
 fn read(stream: ChildStdout) -> mpsc::Receiver<String> {

@@ -59,7 +59,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        self.db.call("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
+        self.db.call_single("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.
@@ -111,7 +111,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn is_seen(&self, agent: AgentName, id: MessageId) -> Result<bool, StoreError> {
-        self.db.call("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
+        self.db.call_single("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
     }
 
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
@@ -135,7 +135,9 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn pin_state(&self, person: Person, key: VerifyingKey) -> Result<PinState, StoreError> {
-        self.db.call("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string())).await
+        self.db
+            .call_single("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string()))
+            .await
     }
 
     /// Whether any key of `person` is pinned.
@@ -143,7 +145,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
-        self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+        self.db.call_single("bridge_has_pin", move |conn| pins::any(conn, &person)).await
     }
 
     /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.
@@ -166,7 +168,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
-        self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+        self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
     }
 
     /// Keeps a zip for a message to come.
@@ -224,16 +226,21 @@ impl BridgeStore {
     ///
     /// # Errors
     /// When nothing was changed.
-    pub async fn withdraw(&self, agent: AgentName, local_id: String) -> Result<Withdrawal, StoreError> {
-        self.db.call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id)).await
+    pub async fn withdraw(
+        &self,
+        agent: AgentName,
+        local_id: String,
+        now: Timestamp,
+    ) -> Result<Withdrawal, StoreError> {
+        self.db.call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id, now)).await
     }
 
     /// A stopped entry goes on.
     ///
     /// # Errors
     /// When nothing was changed.
-    pub async fn go_on(&self, seq: i64) -> Result<(), StoreError> {
-        self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq)).await
+    pub async fn go_on(&self, seq: i64, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq, now)).await
     }
 
     /// A request that nobody has taken and nobody will.

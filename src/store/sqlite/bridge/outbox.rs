@@ -19,6 +19,9 @@ use crate::store::sqlite::local::insert_message;
 /// When an entry that cannot be read expires.
 const NEVER: i64 = i64::MAX;
 
+/// How long a held entry waits until it is judged again.
+const HELD_AGAIN: Duration = Duration::from_secs(5 * 60);
+
 pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, StoreError> {
     let sent = insert_message(conn, &departure.message, None)?;
     if sent.duplicate || is_under_way(conn, departure)? {
@@ -204,21 +207,15 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
 pub(super) fn due(conn: &Connection, now: Timestamp, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut due = Vec::new();
-    for sql in [sql::DUE, sql::HELD_EXPIRED] {
-        let mut statement = conn.prepare_cached(sql)?;
-        let entries = statement.query_map(params![now.millis(), limit], rows::entry)?;
-        for entry in entries.collect::<Result<Vec<_>, _>>()? {
-            match entry {
-                Ok(entry) => due.push(entry),
-                // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
-                Err((seq, error)) => {
-                    tracing::error!(seq, %error, "outbox_entry_unreadable");
-                    conn.prepare_cached(sql::HOLD_UNREADABLE)?.execute(params![
-                        seq,
-                        error.to_string(),
-                        NEVER
-                    ])?;
-                }
+    let mut statement = conn.prepare_cached(sql::DUE)?;
+    let entries = statement.query_map(params![now.millis(), limit], rows::entry)?;
+    for entry in entries.collect::<Result<Vec<_>, _>>()? {
+        match entry {
+            Ok(entry) => due.push(entry),
+            // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
+            Err((seq, error)) => {
+                tracing::error!(seq, %error, "outbox_entry_unreadable");
+                conn.prepare_cached(sql::HOLD_UNREADABLE)?.execute(params![seq, error.to_string(), NEVER])?;
             }
         }
     }
@@ -270,7 +267,10 @@ pub(super) fn hold(
     reason: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let is_there = conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason])? == 1;
+    // A moment without a key passes by itself; an expiry is told when it comes.
+    let again = now.plus(HELD_AGAIN).min(entry.expires_at);
+    let is_there =
+        conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason, again.millis()])? == 1;
     if let Some(local_id) = entry.local_id.as_deref().filter(|_| is_there) {
         conn.prepare_cached(sql::STAGE_HELD)?.execute(params![local_id, now.millis()])?;
     }

@@ -17,8 +17,8 @@ use crate::store::bridge::{Parcel, Upload, Withdrawal};
 const UPLOAD_KEPT: Duration = Duration::from_secs(60 * 60);
 /// How many uploads of one agent wait at once; one more drops the oldest. With 5 MB each, nobody fills a disk.
 const UPLOADS_MAX: i64 = 16;
-/// Why an entry waits that its sender wants back.
-const WITHDRAWN: &str = "its sender withdraws it";
+/// How long an entry rests that its sender wants back: longer than the relay is waited for.
+const REST: Duration = Duration::from_secs(5 * 60);
 
 pub(super) fn upload(conn: &Connection, upload: &Upload) -> Result<(), StoreError> {
     let agent = upload.agent.as_str();
@@ -59,6 +59,7 @@ pub(super) fn withdraw(
     conn: &Connection,
     agent: &AgentName,
     local_id: &str,
+    now: Timestamp,
 ) -> Result<Withdrawal, StoreError> {
     let Some(row) = rows::by_local(conn, agent, local_id)?.filter(|row| !row.is_inbound) else {
         return Ok(Withdrawal::Unknown);
@@ -68,14 +69,20 @@ pub(super) fn withdraw(
     }
     let stopped = conn
         .prepare_cached(sql::STOP_OUTBOX)?
-        .query_row(params![row.id.as_str(), agent.as_str(), WITHDRAWN], |stopped| stopped.get(0))
+        .query_row(params![row.id.as_str(), agent.as_str(), now.plus(REST).millis()], |stopped| {
+            stopped.get::<_, i64>(0)
+        })
         .optional()?;
+    if let Some(seq) = stopped {
+        conn.prepare_cached(sql::STOP_PARCEL)?.execute([seq])?;
+    }
     Ok(Withdrawal::Asked { id: row.id, entry: stopped })
 }
 
 /// The relay has it, and somebody has taken it, or nobody knows: it goes on.
-pub(super) fn go_on(conn: &Connection, seq: i64) -> Result<(), StoreError> {
-    conn.prepare_cached(sql::GO_ON)?.execute(params![seq, WITHDRAWN])?;
+pub(super) fn go_on(conn: &Connection, seq: i64, now: Timestamp) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::GO_ON)?.execute(params![seq, now.millis()])?;
+    conn.prepare_cached(sql::GO_ON_PARCEL)?.execute([seq])?;
     Ok(())
 }
 

@@ -10,9 +10,11 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_agent ON uploads (agent, keep_until);
 CREATE INDEX uploads_keep ON uploads (keep_until);
 
--- What is needed of an outbox entry only when it is sent: the zip as it travels, in the clear, and the sender's wish.
+-- What is needed of an outbox entry only when it is sent: the zip as it travels, in the clear, and the sender's wish: how to
+-- seal it, or to have it back.
 CREATE TABLE outbox_parcels (
   entry INTEGER PRIMARY KEY REFERENCES outbox (seq) ON DELETE CASCADE,
   encrypt TEXT,
-  zip BLOB
+  zip BLOB,
+  withdrawn INTEGER NOT NULL DEFAULT 0
 ) STRICT;

@@ -258,7 +258,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
     let ttl: Option<i64> = row.get(13)?;
     let seq: i64 = row.get(0)?;
     let (local_id, thread, reply_key) = (row.get(2)?, row.get(7)?, row.get(9)?);
-    let (error, expires_at, attempts) = (row.get(12)?, row.get(14)?, row.get(15)?);
+    let (error, expires_at, attempts, held) = (row.get(12)?, row.get(14)?, row.get(15)?, row.get(16)?);
     let parse = || {
         Ok(OutboxEntry {
             seq,
@@ -278,6 +278,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
             ttl: ttl.and_then(|ttl| u64::try_from(ttl).ok()),
             expires_at: Timestamp::from_millis(expires_at),
             attempts,
+            held,
         })
     };
     Ok(parse().map_err(|error| (seq, error)))

@@ -19,11 +19,11 @@ CREATE TABLE outbox (
   attempts INTEGER NOT NULL DEFAULT 0,
   next_at INTEGER NOT NULL,
   held TEXT,
-  head INTEGER NOT NULL
+  head INTEGER NOT NULL DEFAULT 1
 ) STRICT;
--- Only the head of a lane, its oldest message, may be sent: what waits behind it costs nothing.
-CREATE INDEX outbox_due ON outbox (next_at) WHERE held IS NULL AND head = 1;
-CREATE INDEX outbox_held ON outbox (expires_at) WHERE held IS NOT NULL;
+-- Only the head of a lane, its oldest message, may be sent: what waits behind it costs nothing. `held` says why a
+-- person is asked; held or not, an entry is judged again at `next_at`.
+CREATE INDEX outbox_due ON outbox (next_at) WHERE head = 1;
 CREATE INDEX outbox_lane ON outbox (lane, seq);
 CREATE TRIGGER outbox_next_head AFTER DELETE ON outbox WHEN old.head = 1 BEGIN
   UPDATE outbox SET head = 1 WHERE seq = (SELECT seq FROM outbox WHERE lane = old.lane ORDER BY seq LIMIT 1);

@@ -5,20 +5,18 @@ pub(crate) const INSERT_OUTBOX: &str = "INSERT INTO outbox (id, local_id, agent,
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
      NOT EXISTS (SELECT 1 FROM outbox WHERE lane = ?4)) ON CONFLICT (id) DO NOTHING";
 pub(crate) const DUE: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
-     body, refs, error, ttl, expires_at, attempts FROM outbox \
-     WHERE held IS NULL AND head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
-pub(crate) const HELD_EXPIRED: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, \
-     reply_key, body, refs, error, ttl, expires_at, attempts FROM outbox \
-     WHERE held IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+     body, refs, error, ttl, expires_at, attempts, held FROM outbox \
+     WHERE head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
 pub(crate) const OUTBOX_LOCAL: &str = "SELECT local_id FROM outbox WHERE id = ?1";
 pub(crate) const NEXT_DUE: &str =
-    "SELECT next_at FROM outbox WHERE held IS NULL AND head = 1 AND next_at > ?1 ORDER BY next_at LIMIT 1";
+    "SELECT next_at FROM outbox WHERE head = 1 AND next_at > ?1 ORDER BY next_at LIMIT 1";
 pub(crate) const DELETE_OUTBOX: &str = "DELETE FROM outbox WHERE seq = ?1";
 pub(crate) const DELETE_OUTBOX_ID: &str = "DELETE FROM outbox WHERE id = ?1 AND agent = ?2";
 pub(crate) const RETHREAD: &str = "UPDATE outbox SET thread = ?2 WHERE lane = ?1";
-pub(crate) const POSTPONE: &str = "UPDATE outbox SET attempts = attempts + 1, next_at = ?2 WHERE seq = ?1";
-pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2 WHERE seq = ?1";
-pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, expires_at = ?3 WHERE seq = ?1";
+pub(crate) const POSTPONE: &str =
+    "UPDATE outbox SET attempts = attempts + 1, held = NULL, next_at = ?2 WHERE seq = ?1";
+pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2, next_at = ?3 WHERE seq = ?1";
+pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, next_at = ?3 WHERE seq = ?1";
 
 pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
      thread, session, remote_session, reply_to, reply_key, keep_until) \
@@ -62,9 +60,13 @@ pub(crate) const FORGET_UPLOADS: &str =
 pub(crate) const INSERT_PARCEL: &str =
     "INSERT INTO outbox_parcels (entry, encrypt, zip) SELECT seq, ?2, ?3 FROM outbox WHERE id = ?1";
 pub(crate) const PARCEL: &str = "SELECT encrypt, zip FROM outbox LEFT JOIN outbox_parcels ON entry = seq \
-     WHERE seq = ?1 AND held IS NULL";
-pub(crate) const STOP_OUTBOX: &str = "UPDATE outbox SET held = ?3 WHERE id = ?1 AND agent = ?2 RETURNING seq";
-pub(crate) const GO_ON: &str = "UPDATE outbox SET held = NULL WHERE seq = ?1 AND held = ?2";
+     WHERE seq = ?1 AND coalesce(withdrawn, 0) = 0";
+pub(crate) const STOP_OUTBOX: &str =
+    "UPDATE outbox SET next_at = ?3 WHERE id = ?1 AND agent = ?2 RETURNING seq";
+pub(crate) const STOP_PARCEL: &str = "INSERT INTO outbox_parcels (entry, withdrawn) VALUES (?1, 1) \
+     ON CONFLICT (entry) DO UPDATE SET withdrawn = 1";
+pub(crate) const GO_ON: &str = "UPDATE outbox SET next_at = ?2 WHERE seq = ?1";
+pub(crate) const GO_ON_PARCEL: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE entry = ?1";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
@@ -84,7 +86,6 @@ pub(crate) const WAS_SEALED: &str = "SELECT 1 FROM sealed_addresses WHERE addres
 pub(crate) const ALL: &[&str] = &[
     INSERT_OUTBOX,
     DUE,
-    HELD_EXPIRED,
     OUTBOX_LOCAL,
     NEXT_DUE,
     DELETE_OUTBOX,
@@ -116,7 +117,9 @@ pub(crate) const ALL: &[&str] = &[
     INSERT_PARCEL,
     PARCEL,
     STOP_OUTBOX,
+    STOP_PARCEL,
     GO_ON,
+    GO_ON_PARCEL,
     INSERT_SEEN,
     IS_SEEN,
     FORGET_SEEN,

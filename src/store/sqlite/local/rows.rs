@@ -8,18 +8,14 @@ use crate::domain::delivery::{Delivery, Lease, State, Status};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::envelope::{Kind, MessageType};
-use crate::store::local::{EndedMessage, Ending, Head, NewMessage, Stages, StatusLine, StoredMessage};
+use crate::store::local::{
+    EndedMessage, Ending, Fingerprint, Head, KeptMessage, NewMessage, Stages, StatusLine, StoredMessage,
+};
 use crate::store::sqlite::column::{column, get, get_option};
 
 column!(MessageType, value => MessageType::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
 column!(Kind, value => Kind::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
-column!(Status, value => match value.as_str()? {
-    "queued" => Status::Queued,
-    "leased" => Status::Leased,
-    "done" => Status::Done,
-    "failed" => Status::Failed,
-    _ => return Err(FromSqlError::InvalidType),
-});
+column!(Status, value => Status::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)?);
 
 /// A row of `messages!`, and whether a poll has shown it already.
 pub(super) fn message(row: &Row<'_>) -> Result<(StoredMessage, bool)> {
@@ -50,6 +46,28 @@ pub(super) fn message(row: &Row<'_>) -> Result<(StoredMessage, bool)> {
     Ok((stored, row.get::<_, Option<i64>>(21)?.is_some()))
 }
 
+/// A row of `kept!`.
+pub(super) fn kept(row: &Row<'_>) -> Result<KeptMessage> {
+    let (stored, _) = message(row)?;
+    Ok(KeptMessage { stored, polled: get_option(row, 21)?, stages: stages(row, 22)? })
+}
+
+/// The stages that stand in the columns from `first` on.
+fn stages(row: &Row<'_>, first: usize) -> Result<Stages> {
+    Ok(Stages {
+        accepted: get_option(row, first)?,
+        leased: get_option(row, first + 1)?,
+        acked: get_option(row, first + 2)?,
+        answered: get_option(row, first + 3)?,
+        held: get_option(row, first + 4)?,
+        failed: get_option(row, first + 5)?,
+    })
+}
+
+pub(super) fn fingerprint(row: &Row<'_>) -> Result<Fingerprint> {
+    Ok(Fingerprint { size: row.get(0)?, changed: get(row, 1)? })
+}
+
 fn delivery(row: &Row<'_>) -> Result<Delivery> {
     let state = match get(row, 15)? {
         Status::Queued => State::Queued { redeliver: row.get(19)? },
@@ -78,14 +96,7 @@ pub(super) fn status_line(row: &Row<'_>) -> Result<StatusLine> {
         kind: get(row, 4)?,
         status: get(row, 5)?,
         attempts: row.get(6)?,
-        stages: Stages {
-            accepted: get_option(row, 7)?,
-            leased: get_option(row, 8)?,
-            acked: get_option(row, 9)?,
-            answered: get_option(row, 10)?,
-            held: get_option(row, 11)?,
-            failed: get_option(row, 12)?,
-        },
+        stages: stages(row, 7)?,
     })
 }
 

@@ -22,6 +22,18 @@ macro_rules! ended {
     };
 }
 
+/// The columns that make a [`KeptMessage`](crate::store::local::KeptMessage), in the order of `rows::kept`: all.
+macro_rules! kept {
+    ($rest:literal) => {
+        concat!(
+            "SELECT seq, inbox, id, sender, recipient, ts, type, kind, body, reply_to, root_id, parent_id, ack, ",
+            "redsyn, expires_at, status, attempts, lease_id, lease_until, redeliver, error, at_polled, ",
+            "at_accepted, at_leased, at_acked, at_answered, at_held, at_failed FROM messages ",
+            $rest
+        )
+    };
+}
+
 pub(super) const REGISTER: &str = "INSERT INTO agents (name, last_seen) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen";
 pub(super) const IS_REGISTERED: &str = "SELECT 1 FROM agents WHERE name = ?1";
@@ -32,6 +44,24 @@ pub(super) const INSERT: &str =
         root_id, parent_id, ack, redsyn, expires_at, status)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
     ON CONFLICT (id) DO NOTHING";
+
+/// A message that comes from somewhere else with its state. Without a number it gets the next one.
+pub(super) const INSERT_KEPT: &str =
+    "INSERT INTO messages (seq, inbox, id, sender, recipient, ts, type, kind, body, reply_to,
+        root_id, parent_id, ack, redsyn, expires_at, status, attempts, lease_id, lease_until, redeliver, error,
+        at_polled, at_accepted, at_leased, at_acked, at_answered, at_held, at_failed)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23, ?24, ?25, ?26, ?27, ?28)
+    ON CONFLICT (id) DO NOTHING";
+/// Whoever was sent a message by the reference broker had registered with it.
+pub(super) const REGISTERED_ELSEWHERE: &str = "INSERT INTO agents (name, last_seen) VALUES (?1, ?2)
+    ON CONFLICT (name) DO UPDATE SET last_seen = max(last_seen, excluded.last_seen)";
+pub(super) const KEPT_BY_SEQ: &str = kept!("WHERE seq = ?1");
+pub(super) const KEPT_AFTER: &str = kept!("WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+pub(super) const TAKEOVER: &str = "SELECT size, changed FROM takeovers WHERE source = ?1";
+pub(super) const TAKEN_OVER: &str =
+    "INSERT INTO takeovers (source, size, changed, at) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (source) DO UPDATE SET size = excluded.size, changed = excluded.changed, at = excluded.at";
 
 pub(super) const SEQ_OF: &str = "SELECT seq FROM messages WHERE id = ?1";
 pub(super) const POLL_BEHIND: &str = messages!(
@@ -93,6 +123,12 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("IS_REGISTERED", IS_REGISTERED),
     ("AGENTS", AGENTS),
     ("INSERT", INSERT),
+    ("INSERT_KEPT", INSERT_KEPT),
+    ("REGISTERED_ELSEWHERE", REGISTERED_ELSEWHERE),
+    ("KEPT_BY_SEQ", KEPT_BY_SEQ),
+    ("KEPT_AFTER", KEPT_AFTER),
+    ("TAKEOVER", TAKEOVER),
+    ("TAKEN_OVER", TAKEN_OVER),
     ("SEQ_OF", SEQ_OF),
     ("POLL_BEHIND", POLL_BEHIND),
     ("POLL_AHEAD", POLL_AHEAD),

@@ -161,12 +161,34 @@ async fn registrations_and_leases_survive_a_restart() {
     assert_eq!(done, Acked::Settled { status: Status::Done, attempts: 0 });
 }
 
+fn steps() -> impl Strategy<Value = Vec<model::Step>> {
+    prop::collection::vec(model::step(), 1..60)
+}
+
+fn played(kept: model::Kept, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(kept, steps))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..60)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(model::run(steps))?;
+    fn the_store_does_what_the_model_does(steps in steps()) {
+        played(model::Kept::Memory, steps)?;
+    }
+}
+
+// Each step waits for the disk.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_database_does_what_the_model_does_over_restarts(steps in steps()) {
+        played(model::Kept::Database(tempfile::tempdir().unwrap()), steps)?;
+    }
+
+    #[test]
+    fn lines_do_what_the_model_does_over_restarts(steps in steps()) {
+        played(model::Kept::Lines(tempfile::tempdir().unwrap()), steps)?;
     }
 }

@@ -46,14 +46,14 @@ pub(super) struct FileFolder {
 
 impl FileFolder {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
+        std::fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, &error))?;
         Ok(Self { path: path.to_owned() })
     }
 
     pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
         let path = self.path.clone();
         blocking(move || {
-            let entries = std::fs::read_dir(&path).map_err(|error| failed("list", &path, &error))?;
+            let entries = std::fs::read_dir(&path).map_err(|error| StoreError::io("list", &path, &error))?;
             let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             Ok(names.collect())
         })
@@ -69,7 +69,7 @@ impl FileFolder {
             if let Err(error) = written {
                 // Half a file must not use up the disk that was too full for it.
                 let _ = std::fs::remove_file(&path);
-                return Err(failed("write", &path, &error));
+                return Err(StoreError::io("write", &path, &error));
             }
             let bytes = i64::try_from(zip.len()).unwrap_or(i64::MAX);
             Ok(KeptFile { name, bytes, sha256: sha256::hex(&zip) })
@@ -82,7 +82,7 @@ impl FileFolder {
         blocking(move || match std::fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", &path, &error)),
+            Err(error) => Err(StoreError::io("read", &path, &error)),
         })
         .await
     }
@@ -113,13 +113,6 @@ fn write_synced(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()>
     file.sync_all()?;
     // The name must survive a crash too.
     std::fs::File::open(folder)?.sync_all()
-}
-
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> StoreError {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => StoreError::Full,
-        _ => StoreError::Other(format!("cannot {what} {}: {error}", path.display())),
-    }
 }
 
 async fn blocking<T: Send + 'static>(

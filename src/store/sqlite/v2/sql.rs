@@ -28,6 +28,15 @@ pub(super) const INSERT: &str =
         execution_mode, context, topic, allow_shared_write, idempotency_key, created_at, expires_at, status)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
     ON CONFLICT DO NOTHING";
+/// A message that comes from somewhere else with its state.
+pub(super) const INSERT_KEPT: &str =
+    "INSERT INTO v2_messages (id, inbox, root_id, parent_id, origin, target, kind, body, session_ref,
+        execution_mode, context, topic, allow_shared_write, idempotency_key, created_at, expires_at, status,
+        attempts, lease_token, lease_until, last_error, completed_at, notified_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23)
+    ON CONFLICT DO NOTHING";
+pub(super) const KEPT_AFTER: &str = messages!("WHERE seq > ?1 ORDER BY seq LIMIT ?2");
 pub(super) const ANSWERED: &str =
     "UPDATE v2_messages SET at_answered = coalesce(at_answered, ?2) WHERE id = ?1";
 pub(super) const NOTIFIED: &str = "UPDATE v2_messages SET notified_at = ?2 WHERE seq = ?1";
@@ -80,6 +89,8 @@ pub(super) const DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
 #[cfg(test)]
 const ALL: &[&str] = &[
     INSERT,
+    INSERT_KEPT,
+    KEPT_AFTER,
     ANSWERED,
     NOTIFIED,
     BY_ID,

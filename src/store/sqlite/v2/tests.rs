@@ -13,6 +13,7 @@ use crate::domain::v2::delivery::{State, Status};
 use crate::proto::dsh::v2::message::{Kind, Mode};
 use crate::proto::dsh::v2::request::Outcome;
 use crate::store::local::Stages;
+use crate::store::sqlite::local::LocalStore;
 use crate::store::sqlite::local_schema::STEPS;
 use crate::store::v2::Action;
 
@@ -218,12 +219,29 @@ async fn what_is_finished_is_deleted_by_its_end_and_in_parts() {
     assert_eq!(store.queues(vec![name("beta")]).await.unwrap(), [Queue::default()]);
 }
 
+fn from_database(folder: &std::path::Path) -> V2Store {
+    V2Store::new(Db::open(&folder.join("broker.db"), STEPS).unwrap(), SystemRandom::shared())
+}
+
+fn from_lines(folder: &std::path::Path) -> V2Store {
+    let (store, _) = LocalStore::open_jsonl(folder).unwrap();
+    V2Store::new(store.db().clone(), SystemRandom::shared())
+}
+
+fn played(open: model::Open, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(open, steps))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(model::run(steps))?;
+    fn a_database_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(from_database, steps)?;
+    }
+
+    #[test]
+    fn lines_do_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(from_lines, steps)?;
     }
 }

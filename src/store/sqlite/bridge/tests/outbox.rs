@@ -38,7 +38,9 @@ async fn a_held_head_blocks_its_lane_and_no_other() {
     assert_eq!(ids(&node.due().await), ["b1"]);
     let line = node.status("a1").await;
     assert_eq!((line.status, line.stages.held), (Status::Queued, Some(NOW)));
-    assert_eq!(node.store.next_due(NOW).await.unwrap(), None, "nobody is to wake up for what is blocked");
+    assert_eq!(node.store.next_due(NOW).await.unwrap(), Some(after(300)), "then it is judged again");
+    let again = node.due_at(after(300)).await;
+    assert_eq!((ids(&again), again[1].held.as_deref()), (vec!["b1", "a1"], Some("another key")));
 }
 
 #[tokio::test]
@@ -48,6 +50,8 @@ async fn what_is_held_until_its_time_is_over_expires() {
     in_thread(&node, "a2", "a").await;
     node.store.hold(node.entry("a1").await, "another key".into(), NOW).await.unwrap();
     let node = node.reopened().await;
+    let entry = node.due_at(after(86_399)).await.remove(0);
+    node.store.hold(entry, "another key".into(), after(86_399)).await.unwrap();
     assert!(node.due_at(after(86_399)).await.is_empty());
     let due = node.due_at(after(86_400)).await;
     assert_eq!(ids(&due), ["a1"], "so that its sender can be told");

@@ -7,12 +7,59 @@ const MAX_ATTEMPTS: u32 = 1;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Send { id: u8, to: usize },
-    Pull { by: usize, limit: u32, seconds: u64 },
-    Ack { by: usize, id: u8, stale: bool, retry: bool },
-    Poll { by: usize, since: Option<u8>, limit: u32 },
-    Advance { millis: u64 },
+    Send {
+        id: u8,
+        to: usize,
+    },
+    Pull {
+        by: usize,
+        limit: u32,
+        seconds: u64,
+    },
+    Ack {
+        by: usize,
+        id: u8,
+        stale: bool,
+        retry: bool,
+    },
+    Poll {
+        by: usize,
+        since: Option<u8>,
+        limit: u32,
+    },
+    Advance {
+        millis: u64,
+    },
     Sweep,
+    /// Close it and open it again.
+    Restart,
+}
+
+/// Where the store keeps things.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Memory,
+    Database(tempfile::TempDir),
+    Lines(tempfile::TempDir),
+}
+
+impl Kept {
+    fn open(&self) -> LocalStore {
+        match self {
+            Self::Memory => LocalStore::in_memory(),
+            Self::Database(folder) => LocalStore::open(folder.path()),
+            Self::Lines(folder) => LocalStore::open_jsonl(folder.path()).map(|(store, _)| store),
+        }
+        .unwrap()
+    }
+
+    async fn reopen(&self, store: &mut LocalStore) {
+        // What is in memory has no second life.
+        if !matches!(self, Self::Memory) {
+            store.clone().close().await.unwrap();
+            *store = self.open();
+        }
+    }
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
@@ -25,6 +72,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         4 => (by, prop::option::of(0..13_u8), 1..4_u32).prop_map(|(by, since, limit)| Step::Poll { by, since, limit }),
         3 => (1..3000_u64).prop_map(|millis| Step::Advance { millis }),
         1 => Just(Step::Sweep),
+        1 => Just(Step::Restart),
     ]
 }
 
@@ -132,15 +180,18 @@ fn ids(messages: &[StoredMessage]) -> Vec<String> {
     messages.iter().map(|message| message.message.id.to_string()).collect()
 }
 
-pub(super) async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+pub(super) async fn run(kept: Kept, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let clock = ManualClock::at(START);
-    let store = LocalStore::in_memory().unwrap();
+    let mut store = kept.open();
     for name in AGENTS {
         store.register(agent(name), START).await.unwrap();
     }
     let mut model = Model::default();
     for step in steps {
-        apply(step, &store, &mut model, &clock).await?;
+        match step {
+            Step::Restart => kept.reopen(&mut store).await,
+            step => apply(step, &store, &mut model, &clock).await?,
+        }
     }
     Ok(())
 }
@@ -201,6 +252,7 @@ async fn apply(
             prop_assert_eq!((ids(&polled.messages), cursor), model.poll(by, since.as_deref(), limit));
         }
         Step::Advance { millis } => clock.advance(Duration::from_millis(millis)),
+        Step::Restart => {}
         Step::Sweep => {
             store.sweep(now, Timestamp::from_secs(0)).await.unwrap();
             model.requeue(now);

@@ -206,23 +206,23 @@ impl Model {
     }
 }
 
+/// Where the messages are kept: how to open that.
+pub(super) type Open = fn(&std::path::Path) -> V2Store;
+
 struct World {
     folder: tempfile::TempDir,
+    open: Open,
     store: V2Store,
     model: Model,
     clock: ManualClock,
     made: usize,
 }
 
-fn open(folder: &std::path::Path) -> V2Store {
-    V2Store::new(Db::open(&folder.join("broker.db"), STEPS).unwrap(), SystemRandom::shared())
-}
-
-pub(super) async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+pub(super) async fn run(open: Open, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let (model, clock) = (Model::default(), ManualClock::at(START));
-    let mut world = World { folder, store, model, clock, made: 0 };
+    let mut world = World { folder, open, store, model, clock, made: 0 };
     for step in steps {
         world.apply(step).await?;
         world.compare().await?;
@@ -262,7 +262,7 @@ impl World {
             }
             Step::Restart => {
                 self.store.db.clone().close().await.unwrap();
-                self.store = open(self.folder.path());
+                self.store = (self.open)(self.folder.path());
             }
         }
         Ok(())

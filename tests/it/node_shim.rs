@@ -1,0 +1,64 @@
+//! `compat/node/index.js`: what a plugin starts in place of the Node broker.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use crate::golden::broker::free_port;
+use crate::support::world::write;
+
+/// `None` without Node: then there is no plugin either.
+fn shim(folder: &std::path::Path) -> Option<(Child, impl BufRead + use<>)> {
+    Command::new("node").arg("--version").stdout(Stdio::null()).status().ok()?;
+    write(folder, "config.yaml", &format!("broker:\n  port: {}\n  secret: s\n", free_port()));
+    let mut child = Command::new("node")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/compat/node/index.js"))
+        .args(["--config", "config.yaml"])
+        .current_dir(folder)
+        .env("REDSYN_BRIDGE_BIN", env!("CARGO_BIN_EXE_redsyn-bridge"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("stop ") {
+        line.clear();
+        assert!(output.read_line(&mut line).unwrap() > 0, "it did not start");
+    }
+    Some((child, output))
+}
+
+#[cfg(unix)]
+#[test]
+fn it_passes_signals_on_and_the_exit_code_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((mut child, _output)) = shim(folder.path()) else { return };
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_broker_ends_with_a_parent_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((mut child, mut output)) = shim(folder.path()) else { return };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The broker holds the other end of our pipe: reading ends when it does.
+    output.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let Ok(output) = Command::new("node")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/compat/node/index.js"))
+        .current_dir(folder.path())
+        .env("REDSYN_BRIDGE_BIN", "no-such-program")
+        .output()
+    else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("no-such-program") && text.contains("REDSYN_BRIDGE_BIN"), "{text}");
+}

@@ -1,0 +1,79 @@
+//! A plain local broker as a process, on a storage of choice, and agents that speak to it.
+
+use std::path::{Path, PathBuf};
+
+use redsyn_bridge::crypto::secret::Secret;
+use redsyn_bridge::domain::clock::SystemClock;
+use redsyn_bridge::dsh_client::{DshClient, DshError};
+use redsyn_bridge::proto::dsh::names::AgentName;
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::world::write;
+use crate::golden::broker::free_port;
+
+#[derive(Debug)]
+pub struct LocalBroker {
+    pub folder: PathBuf,
+    port: u16,
+    process: Option<Process>,
+}
+
+impl LocalBroker {
+    /// Writes a configuration in `folder`; nothing runs yet.
+    pub fn new(folder: &Path, storage: &str) -> Self {
+        let port = free_port();
+        let config = format!(
+            "broker:\n  port: {port}\n  secret: s\n  dataDir: ./data\n  storage: {storage}\n  rateLimitLoopback: 1000000\n"
+        );
+        write(folder, "config.yaml", &config);
+        Self { folder: folder.to_owned(), port, process: None }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// Starts it and returns its first screen.
+    pub fn start(&mut self) -> String {
+        self.start_as(Process::start(&self.folder, &["serve", "--config", "config.yaml"]))
+    }
+
+    pub fn start_as(&mut self, mut process: Process) -> String {
+        let screen = process.wait_for("  stop ");
+        self.process = Some(process);
+        screen.join("\n")
+    }
+
+    pub fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+    }
+
+    pub fn agent(&self, name: &str) -> DshClient {
+        let base = format!("http://127.0.0.1:{}", self.port);
+        let name = AgentName::parse(name).unwrap();
+        DshClient::new(&base, name, Secret::new("s"), SystemClock::shared()).unwrap()
+    }
+
+    pub async fn register(&self, names: &[&str]) {
+        for name in names {
+            self.agent(name).post("/register", &json!({})).await.unwrap();
+        }
+    }
+
+    /// Sends a message from `alpha` to `beta`.
+    pub async fn send(&self, id: &str, body: &str) -> Result<Value, DshError> {
+        self.agent("alpha").post("/messages", &json!({"to": "beta", "id": id, "body": {"text": body}})).await
+    }
+
+    /// The state of each message as `beta` sees it.
+    pub async fn statuses(&self, ids: &[String]) -> Vec<String> {
+        let mut statuses = Vec::new();
+        for ids in ids.chunks(200) {
+            let answer = self.agent("beta").post("/v1/status", &json!({ "messageIds": ids })).await.unwrap();
+            let lines = answer["messages"].as_array().unwrap();
+            statuses.extend(lines.iter().map(|line| line["status"].as_str().unwrap().to_owned()));
+        }
+        statuses
+    }
+}

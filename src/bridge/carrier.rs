@@ -1,29 +1,35 @@
 //! Takes local messages from the broker: resolves who is meant, checks that the message can travel, and keeps it
 //! with its outbox row (mapping §1, §6).
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
+use super::bells::Bells;
 use super::mapping::{self, CannotLeave};
 use super::names::{Meant, Names};
 use super::options::Options;
 use super::outbound::InFlight;
 use super::presence::Presence;
 use super::spill;
-use crate::broker::carrier::{Carrier, Parcels, Route};
+use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
 use crate::domain::clock::SharedClock;
+use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId, Party};
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::address::AddressedAgent;
 use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
+use crate::store::bridge::generation::{Generation, Outgoing};
 use crate::store::bridge::{Departure, Parcel};
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
+use crate::store::v2;
 
 /// The bridge as the broker sees it.
 #[derive(Debug)]
@@ -40,6 +46,10 @@ pub struct BridgeCarrier {
     pub wake: Arc<Notify>,
     /// What is being sent.
     pub in_flight: InFlight,
+    /// Rings local agents.
+    pub bells: Bells,
+    /// The generation of each agent's last take, as far as this process has seen.
+    pub taking: Mutex<HashMap<AgentName, Generation>>,
 }
 
 /// The files that a message names.
@@ -62,13 +72,16 @@ impl BridgeCarrier {
             clock,
             wake: Arc::new(Notify::new()),
             in_flight: InFlight::default(),
+            bells: Bells::default(),
+            taking: Mutex::default(),
         }
     }
 
     async fn depart(&self, message: NewMessage) -> Result<Sent, ApiError> {
         let agent = message.from.agent().ok_or_else(|| ApiError::bad_request("from is no agent name"))?;
-        let remote = self.remote(&agent, message.to.as_str())?;
-        let mapped = self.names.agent(&agent).ok_or_else(|| unlisted(&agent))?;
+        let remote =
+            self.remote(agent.as_str(), message.to.as_str(), self.names.meant(&agent, message.to.as_str()))?;
+        let mapped = self.names.agent(&agent).ok_or_else(|| unlisted(agent.as_str()))?;
         let id =
             mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
         let options = Options::parse(message.redsyn.as_ref()).map_err(refused)?;
@@ -104,7 +117,43 @@ impl BridgeCarrier {
             ttl: options.ttl,
             receipts_travel: self.receipts == Receipts::Progress,
             now: self.clock.now(),
-            message,
+            message: Outgoing::V1(message),
+        };
+        let kept = self.keep(departure).await.map_err(|error| {
+            tracing::error!(%error, "outbound_not_kept");
+            ApiError::busy()
+        })?;
+        Ok(Sent { id: kept.id, duplicate: kept.duplicate })
+    }
+
+    async fn depart_v2(&self, message: v2::NewMessage) -> Result<v2::Created, ApiError> {
+        let (origin, target) = (message.origin.as_str(), message.target.as_str());
+        let remote = self.remote(origin, target, self.names.meant_v2(&message.origin, &message.target))?;
+        let agent = self.names.agent_of(&message.origin).ok_or_else(|| unlisted(origin))?.clone();
+        let mapped = self.names.agent(&agent).ok_or_else(|| unlisted(origin))?;
+        let id =
+            mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
+        let content = mapping::content_v2(&message).map_err(refused)?;
+        let answers = message.parent_id.is_some();
+        let fitting = spill::fit(content, None, self.encrypt != Encrypt::Never || answers);
+        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
+        let ttl = message.expires_at.since(message.created_at).as_secs();
+        let departure = Departure {
+            id,
+            kind: mapping::local_kind_v2(message.kind),
+            parent_id: message.parent_id.clone(),
+            reply_to: None,
+            root_id: Some(message.root_id.clone()),
+            address: mapped.address.clone(),
+            agent,
+            remote,
+            content,
+            files: None,
+            parcel: Parcel { encrypt: None, zip },
+            ttl: Some(ttl.max(1)),
+            receipts_travel: false,
+            now: self.clock.now(),
+            message: Outgoing::V2(message),
         };
         self.keep(departure).await.map_err(|error| {
             tracing::error!(%error, "outbound_not_kept");
@@ -112,8 +161,24 @@ impl BridgeCarrier {
         })
     }
 
+    /// From now on the mail of `agent` comes in `generation`. What is kept in memory only spares the store.
+    async fn takes_in(&self, agent: &AgentName, generation: Generation) {
+        if self.names.agent(agent).is_none() {
+            return;
+        }
+        let taking = || self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        if taking().get(agent) == Some(&generation) {
+            return;
+        }
+        match self.store.switch(agent.clone(), generation).await {
+            Ok(()) => drop(taking().insert(agent.clone(), generation)),
+            // Its mail stays where it is, and goes over with the next take.
+            Err(error) => tracing::error!(%agent, %error, "generation_not_kept"),
+        }
+    }
+
     /// Detached from the caller: a client that goes away after the commit must not take the bell with it.
-    async fn keep(&self, departure: Departure) -> Result<Sent, StoreError> {
+    async fn keep(&self, departure: Departure) -> Result<v2::Created, StoreError> {
         let (store, wake) = (self.store.clone(), Arc::clone(&self.wake));
         let kept = tokio::spawn(async move {
             let sent = store.depart(departure).await?;
@@ -133,11 +198,11 @@ impl BridgeCarrier {
         self.store.has_departed(agent.clone(), id.to_string()).await.map_err(busy)
     }
 
-    fn remote(&self, agent: &AgentName, to: &str) -> Result<AddressedAgent, ApiError> {
+    fn remote(&self, agent: &str, to: &str, meant: Meant) -> Result<AddressedAgent, ApiError> {
         if self.client.is_none() {
             return Err(ApiError::new(Code::NoSuchAgent, "redsyn.relay is off: nothing leaves this machine"));
         }
-        match self.names.meant(agent, to) {
+        match meant {
             Meant::Remote(remote) => Ok(remote),
             Meant::SenderUnlisted => Err(unlisted(agent)),
             Meant::Malformed(why) => Err(ApiError::bad_request(format!("{to:?} is no address: {why}"))),
@@ -152,7 +217,7 @@ pub(super) fn busy(error: StoreError) -> ApiError {
     ApiError::busy()
 }
 
-fn unlisted(agent: &AgentName) -> ApiError {
+fn unlisted(agent: &str) -> ApiError {
     let why = format!("{agent} has no REDSYN address: list it under redsyn.agents in the configuration");
     ApiError::new(Code::Forbidden, why)
 }
@@ -177,6 +242,44 @@ impl Carrier for BridgeCarrier {
 
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>> {
         Box::pin(self.depart(message))
+    }
+
+    fn route_v2(&self, from: &Name, to: &Name) -> Route {
+        match self.names.meant_v2(from, to) {
+            Meant::Local => Route::Local,
+            Meant::Own(agent) => Route::LocalAs(agent),
+            Meant::Remote(_) | Meant::Topic(_) | Meant::Malformed(_) | Meant::SenderUnlisted => Route::Away,
+        }
+    }
+
+    fn send_v2(&self, message: v2::NewMessage) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
+        Box::pin(self.depart_v2(message))
+    }
+
+    fn withdraw_v2(&self, agent: Name, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async move {
+            let agent = self.names.agent_of(&agent).ok_or_else(ApiError::no_such_message)?.clone();
+            self.withdraw_in(agent, id, Generation::V2).await
+        })
+    }
+
+    fn wakeups_v2(&self) -> Wakeups<Name> {
+        self.bells.v2.clone()
+    }
+
+    fn takes<'a>(&'a self, taker: Taker<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (agent, generation) = match taker {
+                Taker::V1(agent) => (agent, Generation::V1),
+                Taker::V2(name) => match self.names.agent_of(name) {
+                    Some(agent) => (agent, Generation::V2),
+                    None => return,
+                },
+            };
+            // Before the look into the mailbox: what it finds must come where it is looked for.
+            self.takes_in(agent, generation).await;
+            self.presence.touched(agent).await;
+        })
     }
 
     fn parcels(&self) -> Option<&dyn Parcels> {

@@ -4,20 +4,24 @@ use serde_json::{Map, Value, json};
 
 use super::names::Names;
 use super::options::Options;
-use crate::config::redsyn::MappedAgent;
+use crate::config::redsyn::{Grant, MappedAgent};
 use crate::crypto::sign::VerifyingKey;
 use crate::crypto::{jcs, json as ijson, sha256};
+use crate::domain::acl;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::LocalKind;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v1::envelope::{Kind as DshKind, MessageType};
-use crate::proto::redsyn::address::SessionId;
+use crate::proto::dsh::v2::message::{Kind as V2Kind, Mode};
+use crate::proto::redsyn::address::{AgentAddress, SessionId};
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{Kind, MessageId};
+use crate::store::bridge::generation;
 use crate::store::bridge::{Arrival, Content, OutboxEntry};
 use crate::store::local::NewMessage;
+use crate::store::v2;
 
 /// Marks the reference in which what dsh has and REDSYN has not travels (mapping §4).
 const EXTRAS_URN: &str = "urn:dsh-agent-relay:envelope:1";
@@ -83,11 +87,34 @@ pub fn content(message: &NewMessage, options: &Options) -> Result<Content, Canno
     };
     let mut refs = options.refs.clone();
     if message.ack {
-        let extras =
-            jcs::canonical(&json!({"ack": true})).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
-        refs.push(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&extras)}));
+        refs.push(extras_ref(&json!({"ack": true}))?);
     }
     Ok(Content { body, refs })
+}
+
+/// The same for the second generation, whose bodies are texts.
+///
+/// # Errors
+/// When what it has beside the text cannot be signed.
+pub fn content_v2(message: &v2::NewMessage) -> Result<Content, CannotLeave> {
+    let extras = generation::envelope_of(message);
+    let refs = if extras.is_empty() { Vec::new() } else { vec![extras_ref(&Value::Object(extras))?] };
+    Ok(Content { body: Body::text(message.body.as_str()), refs })
+}
+
+/// The reference in which what REDSYN has no field for travels (mapping §4).
+fn extras_ref(extras: &Value) -> Result<Value, CannotLeave> {
+    let note = jcs::canonical(extras).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
+    Ok(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&note)}))
+}
+
+/// How a message of the second generation calls itself.
+pub const fn local_kind_v2(kind: V2Kind) -> LocalKind {
+    match kind {
+        V2Kind::Request => LocalKind::Request,
+        V2Kind::Reply => LocalKind::Reply,
+        V2Kind::Message | V2Kind::Event => LocalKind::Message,
+    }
 }
 
 fn is_shallow(value: &Value, levels: usize) -> bool {
@@ -156,7 +183,10 @@ pub struct Delivery<'a> {
 /// The local message of a delivered envelope. Its `parentId` is filled in by the store, which knows the local id.
 pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     let envelope = delivery.envelope;
-    let (extras, refs) = take_extras(delivery.opened.refs);
+    let (mut extras, refs) = take_extras(delivery.opened.refs);
+    let ack = extras.remove("ack").and_then(|ack| ack.as_bool()).unwrap_or(false);
+    let is_verified = delivery.signer.as_ref().is_some_and(|(_, verified)| *verified);
+    permit(&mut extras, &delivery.mapped.grant, &envelope.from.agent, is_verified);
     let from = delivery.names.local_name(&envelope.from.agent);
     let mut message = NewMessage::new(
         DshId::new(envelope.id.as_str()),
@@ -171,16 +201,25 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     };
     message.body = JsonText::from(&inbound(&delivery.opened.body));
     message.root_id = envelope.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
-    message.ack = extras.get("ack").and_then(Value::as_bool).unwrap_or(false);
+    message.ack = ack;
     message.expires_at = delivery.expires_at;
-    message.redsyn = Some(metadata(
+    let mut told = metadata(
         &delivery.session,
         &delivery.signer,
         envelope,
         &refs,
         delivery.opened.zip.as_deref(),
         delivery.opened.encrypted,
-    ));
+    );
+    if let Value::Object(fields) = &mut told {
+        if matches!(delivery.opened.body.view(), BodyView::Json(_)) {
+            fields.insert("type".into(), json!("application/json"));
+        }
+        if !extras.is_empty() {
+            fields.insert("envelope".into(), Value::Object(extras));
+        }
+    }
+    message.redsyn = Some(told);
     Arrival {
         agent: delivery.agent.clone(),
         address: delivery.mapped.address.clone(),
@@ -198,6 +237,24 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
         expires_at: delivery.expires_at,
         now: delivery.now,
     }
+}
+
+/// Remote text is data: from outside nobody does more than read, unless the configuration grants it to that address
+/// and a person has confirmed the key (mapping §9). Nothing but the known fields comes in.
+fn permit(extras: &mut Map<String, Value>, grant: &Grant, from: &AgentAddress, is_verified: bool) {
+    let named = |patterns: &[String]| patterns.iter().any(|pattern| acl::matches(pattern, &from.to_string()));
+    let wanted = extras.get("execution_mode").and_then(Value::as_str).and_then(Mode::parse);
+    let is_granted = match wanted.unwrap_or_default() {
+        Mode::Read => true,
+        Mode::Continue => is_verified && (named(&grant.continues) || named(&grant.write)),
+        Mode::Write => is_verified && named(&grant.write),
+    };
+    extras.retain(|name, value| match name.as_str() {
+        "context" | "topic" | "session_ref" => value.is_string(),
+        "execution_mode" => is_granted && wanted.is_some_and(|mode| mode != Mode::Read),
+        "allow_shared_write" => is_granted && wanted == Some(Mode::Write) && value.as_bool() == Some(true),
+        _ => false,
+    });
 }
 
 /// Splits our own reference from the sender's.

@@ -2,6 +2,7 @@
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
 mod archive;
+pub mod bells;
 pub mod carrier;
 pub mod events;
 pub mod inbound;

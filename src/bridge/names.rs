@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::config::redsyn::{MappedAgent, RedsynConfig};
 use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::address::{
     AddressedAgent, AgentAddress, Destination, Session, ShortAddress, TopicAddress,
 };
@@ -78,6 +79,28 @@ impl Names {
                 Some(own) => Meant::Own(own.clone()),
                 None => Meant::Remote(remote),
             },
+        }
+    }
+
+    /// The agent with an address that the second generation calls so.
+    pub fn agent_of(&self, name: &Name) -> Option<&AgentName> {
+        self.agents.keys().find(|agent| Name::of(agent.as_str()) == *name)
+    }
+
+    /// [`Names::meant`] for the second generation, which knows no capital letters.
+    pub fn meant_v2(&self, from: &Name, to: &Name) -> Meant {
+        let to = to.as_str();
+        let (base, session) = to.split_once('#').map_or((to, None), |(base, session)| (base, Some(session)));
+        let alias = self.contacts.keys().find(|alias| Name::of(alias).as_str() == base);
+        let to = match (alias, session) {
+            (Some(alias), Some(session)) => format!("{alias}#{session}"),
+            (Some(alias), None) => alias.clone(),
+            (None, _) => to.to_owned(),
+        };
+        match self.agent_of(from).cloned().or_else(|| AgentName::parse(from.as_str())) {
+            Some(agent) => self.meant(&agent, &to),
+            None if alias.is_some() || to.contains('/') => Meant::SenderUnlisted,
+            None => Meant::Local,
         }
     }
 

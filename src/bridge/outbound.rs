@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::bells::Bells;
 use super::events::{Event, Events};
 use super::keys::NodeKeys;
 use super::link::Link;
@@ -19,8 +20,7 @@ use crate::config::redsyn::Encrypt;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
-use crate::domain::wakeups::Wakeups;
-use crate::proto::dsh::names::{AgentName, brief};
+use crate::proto::dsh::names::brief;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
@@ -53,7 +53,7 @@ pub struct Outbound {
     /// Rung after a commit that added to the outbox.
     pub wake: Arc<Notify>,
     /// Rings the sender that a failure is told to.
-    pub wakeups: Wakeups<AgentName>,
+    pub wakeups: Bells,
     /// The entries that are being sent: none of them can be taken back now.
     pub in_flight: InFlight,
 }

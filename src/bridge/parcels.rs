@@ -9,6 +9,7 @@ use crate::crypto::sha256;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{AgentName, DshId, brief};
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId};
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Upload, Withdrawal};
 
 impl Parcels for BridgeCarrier {
@@ -36,17 +37,26 @@ impl Parcels for BridgeCarrier {
     }
 
     fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
-        Box::pin(async move {
-            match self.store.withdraw(agent.clone(), id.to_string(), self.clock.now()).await.map_err(busy)? {
-                Withdrawal::Unknown => Err(ApiError::no_such_message()),
-                Withdrawal::TooLate => Err(too_late()),
-                Withdrawal::Asked { id, entry } => self.take_back(agent, id, entry).await,
-            }
-        })
+        Box::pin(self.withdraw_in(agent, id, Generation::V1))
     }
 }
 
 impl BridgeCarrier {
+    pub(super) async fn withdraw_in(
+        &self,
+        agent: AgentName,
+        id: DshId,
+        generation: Generation,
+    ) -> Result<(), ApiError> {
+        let now = self.clock.now();
+        let withdrawal = self.store.withdraw(agent.clone(), id.to_string(), generation, now);
+        match withdrawal.await.map_err(busy)? {
+            Withdrawal::Unknown => Err(ApiError::no_such_message()),
+            Withdrawal::TooLate => Err(too_late()),
+            Withdrawal::Asked { id, entry } => self.take_back(agent, id, entry).await,
+        }
+    }
+
     /// Asks the relay to forget it. An entry of the outbox is stopped already, but may be on its way still: whatever
     /// the relay says counts only after that.
     async fn take_back(&self, agent: AgentName, id: MessageId, entry: Option<i64>) -> Result<(), ApiError> {

@@ -1,13 +1,14 @@
 //! Puts the parts of the bridge together and owns their tasks: none outlives `stop`, and one that dies ends the
 //! bridge, so that the process can say so.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::bells::Bells;
 use super::carrier::BridgeCarrier;
 use super::events::Events;
 use super::inbound::Inbound;
@@ -63,7 +64,10 @@ impl Bridge {
             Arc::clone(&random),
         ));
         let in_flight = InFlight::default();
+        let bells = Bells { v1: wakeups, v2: Wakeups::default() };
         let carrier = BridgeCarrier {
+            bells: bells.clone(),
+            taking: Mutex::default(),
             store: store.clone(),
             names: Arc::clone(&names),
             presence: Arc::clone(&presence),
@@ -85,7 +89,7 @@ impl Bridge {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             wake: Arc::clone(&wake),
-            wakeups: wakeups.clone(),
+            wakeups: bells.clone(),
             in_flight,
         });
         let inbound = Arc::new(Inbound {
@@ -99,7 +103,7 @@ impl Bridge {
             clock,
             random,
             wake_outbound: wake,
-            wakeups,
+            wakeups: bells,
         });
         (Self { outbound, inbound, link, names, events }, carrier)
     }

@@ -5,9 +5,12 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
+use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::dsh::v2::name::Name;
 use crate::store::local::{NewMessage, Peer, Sent};
+use crate::store::v2;
 
 /// Where a recipient lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,13 @@ pub trait Parcels: Send + Sync {
     fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>>;
 }
 
+/// Who takes its mail, and in which generation.
+#[derive(Clone, Copy, Debug)]
+pub enum Taker<'a> {
+    V1(&'a AgentName),
+    V2(&'a Name),
+}
+
 /// Carries messages whose recipient is not an agent of this machine.
 pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     /// Where `to` lies, seen from `from`. A bare name that is no contact is always of this machine.
@@ -42,6 +52,34 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
 
     /// Stores the message together with the promise to carry it, in one transaction. Resolves after the commit.
     fn send(&self, message: NewMessage) -> BoxFuture<'_, Result<Sent, ApiError>>;
+
+    /// Where `to` lies for the second generation.
+    fn route_v2(&self, _from: &Name, _to: &Name) -> Route {
+        Route::Local
+    }
+
+    /// [`Carrier::send`] for the second generation.
+    fn send_v2(&self, _message: v2::NewMessage) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
+        Box::pin(async { Err(ApiError::no_such_agent()) })
+    }
+
+    /// Takes back a request of the second generation that nobody has taken.
+    fn withdraw_v2(&self, _agent: Name, _id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::no_such_message()) })
+    }
+
+    /// What rings for agents of the second generation when the carrier has put mail into their inbox.
+    fn wakeups_v2(&self) -> Wakeups<Name> {
+        Wakeups::default()
+    }
+
+    /// An agent is about to take its mail: [`Carrier::touched`], and from now on its mail comes in this generation.
+    fn takes<'a>(&'a self, taker: Taker<'a>) -> BoxFuture<'a, ()> {
+        match taker {
+            Taker::V1(agent) => self.touched(agent),
+            Taker::V2(_) => Box::pin(async {}),
+        }
+    }
 
     /// Files and withdrawals; without, there are no such routes.
     fn parcels(&self) -> Option<&dyn Parcels> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
-use super::carrier::{Carrier, Route};
+use super::carrier::{Carrier, Route, Taker};
 use super::v2::V2;
 use super::view;
 use crate::config::Config;
@@ -74,7 +74,15 @@ impl Service {
         let v2_store = V2Store::new(store.db().clone(), random.clone());
         Self {
             auth: Auth::new(config, secret.clone(), clock.clone()),
-            v2: V2::new(config, secret, v2_store, clock.clone(), random.clone(), stopping.clone()),
+            v2: V2::new(
+                config,
+                secret,
+                v2_store,
+                clock.clone(),
+                random.clone(),
+                stopping.clone(),
+                carrier.clone(),
+            ),
             acl: Acl::new(
                 lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
             ),
@@ -202,7 +210,7 @@ impl Service {
         since: Option<DshId>,
         limit: u32,
     ) -> Result<answer::Polled, ApiError> {
-        self.carrier.touched(&agent).await;
+        self.carrier.takes(Taker::V1(&agent)).await;
         let poll = local::Poll { agent, since, limit, now: self.clock.now() };
         let polled = self.store.poll(poll).await.map_err(busy)?;
         Ok(answer::Polled { messages: view::envelopes(polled.messages), cursor: polled.cursor })
@@ -213,7 +221,7 @@ impl Service {
     /// # Errors
     /// `busy`.
     pub async fn pull(&self, agent: AgentName, request: request::Pull) -> Result<answer::Messages, ApiError> {
-        self.carrier.touched(&agent).await;
+        self.carrier.takes(Taker::V1(&agent)).await;
         let deadline = self.clock.now().plus(Duration::from_secs(request.wait_seconds.into()));
         let subscription = self.wakeups.subscribe(agent.clone());
         loop {

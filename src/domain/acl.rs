@@ -23,9 +23,36 @@ impl Acl {
     }
 }
 
+/// Whether an address (`org/team/user/agent`) fits a pattern of as many levels, each a name or `*`.
+pub fn matches(pattern: &str, address: &str) -> bool {
+    let (mut levels, mut names) = (pattern.split('/'), address.split('/'));
+    loop {
+        match (levels.next(), names.next()) {
+            (None, None) => return true,
+            (Some(level), Some(name)) if level == "*" || level == name => {}
+            _ => return false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_fits_level_by_level() {
+        for (pattern, fits) in [
+            ("globex/erp/bob/billing", true),
+            ("globex/*/bob/*", true),
+            ("*/*/*/*", true),
+            ("globex/erp/bob", false),
+            ("globex/erp/bob/bill*", false),
+            ("*", false),
+            ("globex/erp/bob/billing/x", false),
+        ] {
+            assert_eq!(matches(pattern, "globex/erp/bob/billing"), fits, "{pattern}");
+        }
+    }
 
     #[test]
     fn lists_restrict_only_whom_they_name() {

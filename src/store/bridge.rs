@@ -1,6 +1,8 @@
 //! What the bridge keeps: the outbox, what crossed either way, pins, and held mail. Plain types; the operations
 //! are in [`crate::store::sqlite::bridge`].
 
+pub mod generation;
+
 use serde_json::Value;
 
 use crate::domain::clock::Timestamp;
@@ -9,6 +11,7 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Person, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
+use crate::store::bridge::generation::Outgoing;
 use crate::store::local::NewMessage;
 
 /// A body and its references, in the clear: what is sealed, or sent as it is.
@@ -51,7 +54,7 @@ pub enum Withdrawal {
 /// A local message on its way out, before the store has decided what it becomes.
 #[derive(Clone, Debug)]
 pub struct Departure {
-    pub message: NewMessage,
+    pub message: Outgoing,
     /// The id it travels under.
     pub id: MessageId,
     pub kind: LocalKind,

@@ -61,6 +61,10 @@ impl BridgeProcess {
         self.client_with(agent, "test-secret")
     }
 
+    pub fn base(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     pub fn client_with(&self, agent: &str, secret: &str) -> DshClient {
         let base = format!("http://127.0.0.1:{}", self.port);
         let name = AgentName::parse(agent).unwrap();

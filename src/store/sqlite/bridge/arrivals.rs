@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::{pins, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
+use crate::domain::v2::delivery::Status;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::redsyn::address::{AddressedAgent, Session};
 use crate::proto::redsyn::body::Body;
-use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
+use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS, TTL_MAX_SECS};
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Arrival, Content, Held, Landed, PinState, Refusal};
 use crate::store::local::{EndedMessage, Ending, NewMessage};
 use crate::store::sqlite::local::insert_message;
+use crate::store::v2::Ended;
 
 pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
     // Before the pin: what was delivered stays delivered, whatever has become of its signer's keys.
@@ -39,19 +43,17 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             tracing::info!(%person, key, "pin_first_use");
         }
     }
-    free_local_id(conn, arrival, &mut message)?;
-    if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
-        return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
-    }
-    if let Some(zip) = &arrival.zip {
-        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
-    }
+    let generation = generations::of(conn, &arrival.agent)?;
+    let local_id = match generation {
+        Generation::V1 => keep_v1(conn, arrival, message)?,
+        Generation::V2 => generations::insert_v2(conn, &arrival.agent, message, arrival.zip.as_deref())?,
+    };
     rows::insert_bridged(
         conn,
         &NewBridged {
             agent: &arrival.agent,
             id: &arrival.id,
-            local_id: message.id.as_str(),
+            local_id: local_id.as_str(),
             direction: Direction::In,
             kind: arrival.kind,
             address: &arrival.address,
@@ -60,10 +62,22 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             session: arrival.session.as_ref(),
             reply_to: arrival.reply_to.as_ref(),
             reply_key: arrival.reply_key.as_deref(),
+            generation,
             now: arrival.now,
         },
     )?;
     Ok(Landed::Delivered)
+}
+
+fn keep_v1(conn: &Connection, arrival: &Arrival, mut message: NewMessage) -> Result<DshId, StoreError> {
+    free_local_id(conn, arrival, &mut message)?;
+    if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
+        return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
+    }
+    if let Some(zip) = &arrival.zip {
+        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
+    }
+    Ok(message.id)
 }
 
 /// Ties an answer to the request it answers. False when we asked nothing of the kind of this sender.
@@ -81,12 +95,8 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     message.parent_id = Some(parent);
     if arrival.kind == Kind::Reply {
         rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
-        let status = if arrival.error { "failed" } else { "done" };
-        conn.prepare_cached(sql::STAGE_ANSWERED)?.execute(params![
-            request.local_id,
-            arrival.now.millis(),
-            status
-        ])?;
+        let stage = Stage::Answered { error: arrival.error };
+        reach(conn, request.generation, stage, &request.local_id, arrival.now)?;
     }
     Ok(true)
 }
@@ -108,7 +118,7 @@ fn taken_by_the_relay(conn: &Connection, arrival: &Arrival, request: &Bridged) -
             arrival.thread,
             session
         ])?;
-        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![request.local_id, arrival.now.millis()])?;
+        reach(conn, request.generation, Stage::Accepted, &request.local_id, arrival.now)?;
     }
     Ok(())
 }
@@ -207,21 +217,45 @@ fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreErr
 /// its sender is told, in the spec's words.
 pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), StoreError> {
     let Some(agent) = &message.inbox else { return Ok(()) };
-    let Some(request) = rows::by_local(conn, agent, message.id.as_str())? else { return Ok(()) };
-    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+    let Some(request) = rows::by_local(conn, agent, message.id.as_str(), Generation::V1)? else {
         return Ok(());
-    }
+    };
     if message.cause == Ending::Expired && message.was_polled {
         // Who polls cannot confirm: what was shown counts as taken, and its answer may still come.
         return Ok(());
     }
+    let taken = matches!(message.cause, Ending::Failed).then_some(message.attempts);
+    unanswered(conn, agent, request, taken, message.at).map(drop)
+}
+
+/// The same for the second generation. Whether the sender is beyond the machine, and not told by a notice here.
+pub(crate) fn ended_v2(conn: &Connection, ended: Ended<'_>) -> Result<bool, StoreError> {
+    let Some((agent, request)) = generations::arrived(conn, ended.message.message.id.as_str())? else {
+        return Ok(false);
+    };
+    let taken =
+        (ended.message.delivery.status() == Status::Failed).then_some(ended.message.delivery.attempts);
+    unanswered(conn, &agent, request, taken, ended.at)?;
+    Ok(true)
+}
+
+/// Tells the sender of a request that nobody has answered: `taken` so many times and never confirmed, or expired.
+fn unanswered(
+    conn: &Connection,
+    agent: &AgentName,
+    request: Bridged,
+    taken: Option<u32>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+        return Ok(());
+    }
     rows::close(conn, agent, &request.id, Direction::In)?;
-    let text = match message.cause {
-        Ending::Failed => format!(
-            "not delivered: {} took it {} times and never confirmed it",
-            request.address, message.attempts
-        ),
-        Ending::Expired => format!("not delivered: it expired before {} took it", request.address),
+    let text = match taken {
+        Some(times) => {
+            format!("not delivered: {} took it {times} times and never confirmed it", request.address)
+        }
+        None => format!("not delivered: it expired before {} took it", request.address),
     };
     let session = request.session.map(Session::Id);
     error_reply(
@@ -234,7 +268,7 @@ pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), Sto
             thread: request.thread.as_deref(),
             reply_key: request.reply_key.as_deref(),
             text: &text,
-            now: message.at,
+            now,
         },
     )
 }
@@ -251,14 +285,17 @@ pub(super) fn hold(conn: &Connection, held: &Held) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// How long what has left is shown to its sender, if nothing has ended it before.
+const LONGEST: Duration = Duration::from_secs(TTL_MAX_SECS);
 /// How many rows one transaction forgets, so that requests get through in between.
 const FORGET_BATCH: i64 = 500;
 
 /// Forgets a batch of what no relay can deliver again. Whether there may be more.
 pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     let mut more = false;
-    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS] {
-        let gone = conn.prepare_cached(sql)?.execute(params![now.millis(), FORGET_BATCH])?;
+    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS, sql::FORGET_V2_AWAY] {
+        let before = if sql == sql::FORGET_V2_AWAY { now.minus(LONGEST) } else { now };
+        let gone = conn.prepare_cached(sql)?.execute(params![before.millis(), FORGET_BATCH])?;
         more |= i64::try_from(gone).unwrap_or(i64::MAX) == FORGET_BATCH;
     }
     Ok(more)

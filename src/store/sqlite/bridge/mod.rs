@@ -1,13 +1,14 @@
 //! The bridge's operations on the local store, each one transaction: outbox, arrivals, pins, held mail.
 
 mod arrivals;
+mod generations;
 mod outbox;
 mod parcels;
 mod pins;
 mod rows;
 pub(crate) mod sql;
 
-pub(crate) use arrivals::ended;
+pub(crate) use arrivals::{ended, ended_v2};
 
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
@@ -16,16 +17,19 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
     Accepted, Arrival, Departure, Failure, Held, Landed, OutboxEntry, Parcel, PinState, Refusal, Upload,
     Withdrawal,
 };
-use crate::store::local::Sent;
+use crate::store::v2::Created;
 
 /// The schema step that adds the bridge's tables to the local store.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 /// The step that adds files on their way.
 pub(crate) const PARCELS: &str = include_str!("parcels.sql");
+/// The step that adds the second generation of the local protocol.
+pub(crate) const GENERATIONS: &str = include_str!("generations.sql");
 
 /// A handle to the bridge's part of the local store. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -42,8 +46,16 @@ impl BridgeStore {
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn depart(&self, departure: Departure) -> Result<Sent, StoreError> {
+    pub async fn depart(&self, departure: Departure) -> Result<Created, StoreError> {
         self.db.call("bridge_depart", move |conn| outbox::depart(conn, &departure)).await
+    }
+
+    /// `agent` takes its mail in `generation` from now on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn switch(&self, agent: AgentName, generation: Generation) -> Result<(), StoreError> {
+        self.db.call("bridge_switch", move |conn| generations::switch(conn, &agent, generation)).await
     }
 
     /// The entries that may be sent now: due, and the oldest of their lane.
@@ -197,8 +209,9 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn has_departed(&self, agent: AgentName, local_id: String) -> Result<bool, StoreError> {
-        let departed =
-            move |conn: &_| Ok(rows::by_local(conn, &agent, &local_id)?.is_some_and(|row| !row.is_inbound));
+        let departed = move |conn: &_| {
+            Ok(rows::by_local(conn, &agent, &local_id, Generation::V1)?.is_some_and(|row| !row.is_inbound))
+        };
         self.db.call("bridge_has_departed", departed).await
     }
 
@@ -230,9 +243,12 @@ impl BridgeStore {
         &self,
         agent: AgentName,
         local_id: String,
+        generation: Generation,
         now: Timestamp,
     ) -> Result<Withdrawal, StoreError> {
-        self.db.call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id, now)).await
+        self.db
+            .call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id, generation, now))
+            .await
     }
 
     /// A stopped entry goes on.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::sql;
 use crate::domain::clock::Timestamp;
@@ -12,9 +13,12 @@ use crate::proto::dsh::names::DshId;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
+use crate::store::bridge::generation::{Generation, Outgoing};
 use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry, Parcel};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
+use crate::store::sqlite::v2;
+use crate::store::v2::Created;
 
 /// When an entry that cannot be read expires.
 const NEVER: i64 = i64::MAX;
@@ -22,10 +26,17 @@ const NEVER: i64 = i64::MAX;
 /// How long a held entry waits until it is judged again.
 const HELD_AGAIN: Duration = Duration::from_secs(5 * 60);
 
-pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, StoreError> {
-    let sent = insert_message(conn, &departure.message, None)?;
+pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Created, StoreError> {
+    let sent = match &departure.message {
+        Outgoing::V1(message) => {
+            let Sent { id, duplicate } = insert_message(conn, message, None)?;
+            Created { id, duplicate, conflict: false }
+        }
+        Outgoing::V2(message) => v2::insert_message(conn, message, None)?,
+    };
+    let generation = departure.message.generation();
     if sent.duplicate || is_under_way(conn, departure)? {
-        return Ok(Sent { duplicate: true, ..sent });
+        return Ok(Created { duplicate: true, ..sent });
     }
     let parent = named(conn, departure, departure.parent_id.as_deref())?;
     let reply_to = named(conn, departure, departure.reply_to.as_deref())?;
@@ -41,7 +52,7 @@ pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, S
     );
     match what {
         Crossing::Nothing => {
-            conn.prepare_cached(sql::SET_STATUS)?.execute(params![sent.id.as_str(), "done"])?;
+            reach(conn, generation, Stage::Done, sent.id.as_str(), departure.now)?;
         }
         Crossing::Request { thread } => {
             let session =
@@ -73,7 +84,7 @@ fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreE
         .optional()?;
     match of {
         None => Ok(false),
-        Some(Some(local_id)) if local_id == departure.message.id.as_str() => Ok(true),
+        Some(Some(local_id)) if local_id == departure.message.id().as_str() => Ok(true),
         Some(_) => {
             Err(StoreError::Other(format!("the id {} is under way for another message", departure.id)))
         }
@@ -82,7 +93,7 @@ fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreE
 
 fn named(conn: &Connection, departure: &Departure, id: Option<&str>) -> Result<Option<Bridged>, StoreError> {
     let Some(id) = id else { return Ok(None) };
-    let row = rows::by_local(conn, &departure.agent, id)?;
+    let row = rows::by_local(conn, &departure.agent, id, departure.message.generation())?;
     // A conversation with somebody else is none of the recipient's business: their ids would leak through it.
     Ok(row.filter(|row| row.remote == departure.remote.agent))
 }
@@ -134,8 +145,7 @@ fn answer(
     };
     if kind == Kind::Reply {
         rows::close(conn, &departure.agent, &request.id, Direction::In)?;
-        conn.prepare_cached(sql::STAGE_INBOUND_ANSWERED)?
-            .execute(params![request.local_id, departure.now.millis()])?;
+        reach(conn, request.generation, Stage::InboundAnswered, &request.local_id, departure.now)?;
     }
     let leaving = Leaving {
         kind,
@@ -163,7 +173,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         &NewBridged {
             agent: &departure.agent,
             id: &departure.id,
-            local_id: departure.message.id.as_str(),
+            local_id: departure.message.id().as_str(),
             direction: Direction::Out,
             kind: leaving.kind,
             address: &departure.address,
@@ -172,6 +182,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             session: leaving.session.as_ref(),
             reply_to,
             reply_key: None,
+            generation: departure.message.generation(),
             now: departure.now,
         },
     )?;
@@ -179,7 +190,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         conn,
         &NewEntry {
             id: &departure.id,
-            local_id: Some(departure.message.id.as_str()),
+            local_id: Some(departure.message.id().as_str()),
             agent: &departure.agent,
             kind: leaving.kind,
             from: &from,
@@ -199,7 +210,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         conn.prepare_cached(sql::INSERT_PARCEL)?.execute(params![departure.id.as_str(), encrypt, zip])?;
     }
     if let Some(files) = &departure.files {
-        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![departure.message.id.as_str(), files])?;
+        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![departure.message.id().as_str(), files])?;
     }
     Ok(())
 }
@@ -242,10 +253,10 @@ pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), Sto
         conn.prepare_cached(sql::RETHREAD)?.execute(params![lane, thread])?;
     }
     if is_news {
-        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![row.local_id, accepted.now.millis()])?;
+        reach(conn, row.generation, Stage::Accepted, &row.local_id, accepted.now)?;
         if row.kind != Kind::Request {
             // Nothing comes back for an answer: the relay's word is the last stage there is.
-            conn.prepare_cached(sql::SET_STATUS)?.execute(params![row.local_id, "done"])?;
+            reach(conn, row.generation, Stage::Done, &row.local_id, accepted.now)?;
         }
     }
     Ok(())
@@ -272,7 +283,7 @@ pub(super) fn hold(
     let is_there =
         conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(params![entry.seq, reason, again.millis()])? == 1;
     if let Some(local_id) = entry.local_id.as_deref().filter(|_| is_there) {
-        conn.prepare_cached(sql::STAGE_HELD)?.execute(params![local_id, now.millis()])?;
+        reach(conn, generations::of_entry(conn, entry)?, Stage::Held, local_id, now)?;
     }
     Ok(())
 }
@@ -287,8 +298,12 @@ pub(super) fn failed(
         return Ok(());
     }
     rows::close(conn, &entry.agent, &entry.id, Direction::Out)?;
+    let generation = generations::of_entry(conn, entry)?;
     if let Some(local_id) = &entry.local_id {
-        conn.prepare_cached(sql::STAGE_FAILED)?.execute(params![local_id, failure.now.millis()])?;
+        reach(conn, generation, Stage::Failed, local_id, failure.now)?;
+        if let (Generation::V2, Some(notice)) = (generation, notice) {
+            return generations::undelivered(conn, entry, notice, local_id);
+        }
     }
     if let Some(notice) = notice
         && insert_message(conn, notice, Some(&entry.agent))?.duplicate

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::generations::{Stage, reach};
 use super::rows::{self, Direction};
 use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Parcel, Upload, Withdrawal};
 
 /// How long an upload waits for a message that names it.
@@ -51,7 +54,14 @@ pub(super) fn files(
     local_id: &str,
 ) -> Result<Option<Option<Vec<u8>>>, StoreError> {
     let found = params![local_id, agent.as_str()];
-    Ok(conn.prepare_cached(sql::FILES)?.query_row(found, |row| row.get(0)).optional()?)
+    let files: Option<Option<Vec<u8>>> =
+        conn.prepare_cached(sql::FILES)?.query_row(found, |row| row.get(0)).optional()?;
+    if files.is_some() {
+        return Ok(files);
+    }
+    let name = Name::of(agent.as_str());
+    let found = params![local_id, name.as_str()];
+    Ok(conn.prepare_cached(sql::V2_FILES)?.query_row(found, |row| row.get(0)).optional()?)
 }
 
 /// Stops an entry of the outbox, so that it does not leave while the relay is asked to forget it.
@@ -59,9 +69,10 @@ pub(super) fn withdraw(
     conn: &Connection,
     agent: &AgentName,
     local_id: &str,
+    generation: Generation,
     now: Timestamp,
 ) -> Result<Withdrawal, StoreError> {
-    let Some(row) = rows::by_local(conn, agent, local_id)?.filter(|row| !row.is_inbound) else {
+    let Some(row) = rows::by_local(conn, agent, local_id, generation)?.filter(|row| !row.is_inbound) else {
         return Ok(Withdrawal::Unknown);
     };
     if row.kind != Kind::Request || row.is_closed {
@@ -96,7 +107,7 @@ pub(super) fn withdrawn(
     conn.prepare_cached(sql::DELETE_OUTBOX_ID)?.execute(params![id.as_str(), agent.as_str()])?;
     rows::close(conn, agent, id, Direction::Out)?;
     if let Some(row) = rows::by_id(conn, agent, id, Direction::Out)? {
-        conn.prepare_cached(sql::STAGE_FAILED)?.execute(params![row.local_id, now.millis()])?;
+        reach(conn, row.generation, Stage::Failed, &row.local_id, now)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, Sessi
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_MAX_SECS};
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Content, OutboxEntry};
 
 /// How long what crossed is remembered: the longest TTL, since a relay can deliver no later (mapping §6).
@@ -52,6 +53,8 @@ pub(super) struct Bridged {
     pub(super) remote_session: Option<SessionId>,
     pub(super) reply_key: Option<String>,
     pub(super) is_closed: bool,
+    /// Of the local message.
+    pub(super) generation: Generation,
 }
 
 impl Bridged {
@@ -67,9 +70,12 @@ pub(super) fn by_local(
     conn: &Connection,
     agent: &AgentName,
     local_id: &str,
+    generation: Generation,
 ) -> Result<Option<Bridged>, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, local_id.to_owned(), Columns::read(row)?));
-    let row = conn.prepare_cached(sql::BRIDGED_BY_LOCAL)?.query_row(params![agent.as_str(), local_id], read);
+    let row = conn
+        .prepare_cached(sql::BRIDGED_BY_LOCAL)?
+        .query_row(params![agent.as_str(), local_id, generation.number()], read);
     row.optional()?.map(|(id, local_id, columns)| columns.bridged(&id, local_id)).transpose()
 }
 
@@ -97,6 +103,7 @@ struct Columns {
     remote_session: Option<String>,
     reply_key: Option<String>,
     is_closed: bool,
+    generation: i64,
 }
 
 impl Columns {
@@ -111,6 +118,7 @@ impl Columns {
             remote_session: row.get(7)?,
             reply_key: row.get(8)?,
             is_closed: row.get(9)?,
+            generation: row.get(10)?,
         })
     }
 
@@ -127,6 +135,7 @@ impl Columns {
             remote_session: session(self.remote_session)?,
             reply_key: self.reply_key,
             is_closed: self.is_closed,
+            generation: Generation::of(self.generation),
         })
     }
 }
@@ -164,6 +173,8 @@ pub(super) struct NewBridged<'a> {
     pub(super) session: Option<&'a SessionId>,
     pub(super) reply_to: Option<&'a MessageId>,
     pub(super) reply_key: Option<&'a str>,
+    /// Of the local message.
+    pub(super) generation: Generation,
     pub(super) now: Timestamp,
 }
 
@@ -186,6 +197,7 @@ pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<
         row.reply_to.map(MessageId::as_str),
         row.reply_key,
         keep_until(row.now),
+        row.generation.number(),
     ])?;
     Ok(())
 }

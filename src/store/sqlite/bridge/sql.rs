@@ -19,12 +19,12 @@ pub(crate) const HOLD_OUTBOX: &str = "UPDATE outbox SET held = ?2, next_at = ?3 
 pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, next_at = ?3 WHERE seq = ?1";
 
 pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
-     thread, session, remote_session, reply_to, reply_key, keep_until) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+     thread, session, remote_session, reply_to, reply_key, keep_until, generation) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, remote, thread, session, \
-     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
+     remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND local_id = ?2 AND generation = ?3";
 pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
-     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
+     remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
      WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session IS NULL ASC, keep_until DESC LIMIT 1";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
@@ -82,6 +82,35 @@ pub(crate) const INSERT_SEALED: &str =
     "INSERT INTO sealed_addresses (address, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 pub(crate) const WAS_SEALED: &str = "SELECT 1 FROM sealed_addresses WHERE address = ?1";
 
+pub(crate) const GENERATION: &str = "SELECT generation FROM generations WHERE agent = ?1";
+pub(crate) const SET_GENERATION: &str = "INSERT INTO generations (agent, generation) VALUES (?1, ?2) \
+     ON CONFLICT (agent) DO UPDATE SET generation = excluded.generation";
+pub(crate) const BRIDGED_MOVED: &str = "UPDATE bridged SET local_id = ?3, generation = ?4 \
+     WHERE agent = ?1 AND id = ?2 AND direction = 'in'";
+pub(crate) const BRIDGED_AGENT_V2: &str =
+    "SELECT agent FROM bridged WHERE local_id = ?1 AND generation = 2 AND direction = 'in'";
+pub(crate) const ZIP_OF: &str = "SELECT zip FROM files WHERE message = ?1";
+pub(crate) const DELETE_MESSAGE: &str = "DELETE FROM messages WHERE seq = ?1";
+pub(crate) const V2_ACCEPTED: &str = "UPDATE v2_messages SET at_accepted = coalesce(at_accepted, ?2), \
+     status = CASE status WHEN 'queued' THEN 'leased' ELSE status END WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_DONE: &str = "UPDATE v2_messages SET status = 'completed', completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2, status = ?3, completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_FAILED: &str = "UPDATE v2_messages SET at_failed = ?2, status = 'failed', completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_HELD: &str = "UPDATE v2_messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_INBOUND_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2 WHERE id = ?1";
+pub(crate) const V2_ID_TAKEN: &str = "SELECT 1 FROM v2_messages WHERE id = ?1";
+pub(crate) const V2_ARRIVAL: &str =
+    "INSERT INTO v2_redsyn (message, redsyn, zip) SELECT seq, ?2, ?3 FROM v2_messages WHERE id = ?1";
+pub(crate) const V2_ZIP_OF: &str = "SELECT zip FROM v2_redsyn WHERE message = ?1";
+pub(crate) const V2_FILES: &str = "SELECT zip FROM v2_messages LEFT JOIN v2_redsyn ON message = seq \
+     WHERE id = ?1 AND inbox = ?2";
+pub(crate) const V2_DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
+pub(crate) const FORGET_V2_AWAY: &str = "DELETE FROM v2_messages WHERE seq IN \
+     (SELECT seq FROM v2_messages WHERE inbox IS NULL AND created_at <= ?1 LIMIT ?2)";
+
 #[cfg(test)]
 pub(crate) const ALL: &[&str] = &[
     INSERT_OUTBOX,
@@ -128,4 +157,22 @@ pub(crate) const ALL: &[&str] = &[
     INSERT_PIN,
     INSERT_SEALED,
     WAS_SEALED,
+    GENERATION,
+    SET_GENERATION,
+    BRIDGED_MOVED,
+    BRIDGED_AGENT_V2,
+    ZIP_OF,
+    DELETE_MESSAGE,
+    V2_ACCEPTED,
+    V2_DONE,
+    V2_ANSWERED,
+    V2_FAILED,
+    V2_HELD,
+    V2_INBOUND_ANSWERED,
+    V2_ID_TAKEN,
+    V2_ARRIVAL,
+    V2_ZIP_OF,
+    V2_FILES,
+    V2_DELETE,
+    FORGET_V2_AWAY,
 ];

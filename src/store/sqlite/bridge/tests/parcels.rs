@@ -59,7 +59,7 @@ async fn a_withdrawal_stops_the_entry_until_the_relay_has_answered() {
     let node = Node::new();
     node.depart(request("m1")).await;
     let seq = node.entry("m1").await.seq;
-    let withdraw = || node.store.withdraw(close(), "m1".into(), NOW);
+    let withdraw = || node.store.withdraw(close(), "m1".into(), Generation::V1, NOW);
     assert_eq!(withdraw().await.unwrap(), Withdrawal::Asked { id: id("m1"), entry: Some(seq) });
     let node = node.reopened().await;
     assert!(node.due().await.is_empty());
@@ -67,11 +67,14 @@ async fn a_withdrawal_stops_the_entry_until_the_relay_has_answered() {
     node.store.go_on(seq, NOW).await.unwrap();
     assert_eq!(node.due().await.len(), 1);
 
-    node.store.withdraw(close(), "m1".into(), NOW).await.unwrap();
+    node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap();
     node.store.withdrawn(close(), id("m1"), NOW).await.unwrap();
     assert_eq!((node.outbox_len().await, node.status("m1").await.status), (0, Status::Failed));
     assert!(node.inbox().await.is_empty(), "who wanted it back needs no notice");
-    assert_eq!(node.store.withdraw(close(), "m1".into(), NOW).await.unwrap(), Withdrawal::TooLate);
+    assert_eq!(
+        node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap(),
+        Withdrawal::TooLate
+    );
 }
 
 #[tokio::test]
@@ -79,7 +82,16 @@ async fn only_own_requests_can_be_withdrawn() {
     let node = Node::new();
     node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
     node.depart(under("q1", plain("p1", LocalKind::Message))).await;
-    assert_eq!(node.store.withdraw(close(), "q1".into(), NOW).await.unwrap(), Withdrawal::Unknown);
-    assert_eq!(node.store.withdraw(close(), "p1".into(), NOW).await.unwrap(), Withdrawal::TooLate);
-    assert_eq!(node.store.withdraw(close(), "m9".into(), NOW).await.unwrap(), Withdrawal::Unknown);
+    assert_eq!(
+        node.store.withdraw(close(), "q1".into(), Generation::V1, NOW).await.unwrap(),
+        Withdrawal::Unknown
+    );
+    assert_eq!(
+        node.store.withdraw(close(), "p1".into(), Generation::V1, NOW).await.unwrap(),
+        Withdrawal::TooLate
+    );
+    assert_eq!(
+        node.store.withdraw(close(), "m9".into(), Generation::V1, NOW).await.unwrap(),
+        Withdrawal::Unknown
+    );
 }

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::bells::Bells;
+use super::directory::Directory;
 use super::mapping::{self, CannotLeave};
 use super::names::{Meant, Names};
 use super::options::Options;
@@ -20,7 +21,7 @@ use crate::domain::clock::SharedClock;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, DshId, Party};
+use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::address::AddressedAgent;
 use crate::redsyn_client::RelayClient;
@@ -48,6 +49,7 @@ pub struct BridgeCarrier {
     pub in_flight: InFlight,
     /// Rings local agents.
     pub bells: Bells,
+    pub directory: Directory,
     /// The generation of each agent's last take, as far as this process has seen.
     pub taking: Mutex<HashMap<AgentName, Generation>>,
 }
@@ -73,6 +75,7 @@ impl BridgeCarrier {
             wake: Arc::new(Notify::new()),
             in_flight: InFlight::default(),
             bells: Bells::default(),
+            directory: Directory::default(),
             taking: Mutex::default(),
         }
     }
@@ -286,13 +289,16 @@ impl Carrier for BridgeCarrier {
         Some(self)
     }
 
-    fn peers(&self) -> Vec<Peer> {
-        // Presence from the relay's directory comes with the whole of mapping §1; until then a contact is listed
-        // as never seen, which is what we know.
-        let never = crate::domain::clock::Timestamp::from_millis(0);
-        let peer =
-            |alias: &String| Peer { agent: Party::new(alias.as_str()), online: false, last_seen: never };
-        self.names.contacts().map(|(alias, _)| peer(alias)).collect()
+    fn peers(&self) -> BoxFuture<'_, Vec<Peer>> {
+        Box::pin(self.remote_peers())
+    }
+
+    fn known_as(&self, from: &AgentName, to: &str) -> Vec<String> {
+        self.names.known_as(&self.names.meant(from, to))
+    }
+
+    fn known_as_v2(&self, from: &Name, to: &Name) -> Vec<String> {
+        self.names.known_as(&self.names.meant_v2(from, to))
     }
 
     fn ended(&self) {

@@ -11,8 +11,9 @@ use super::names::Names;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
-use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::address::{AgentAddress, TopicAddress};
 use crate::redsyn_client::{Announcement, CallError, RelayClient};
+use crate::store::sqlite::bridge::BridgeStore;
 
 /// Without a successful call for this long the link is not called connected (mapping §6).
 const FRESH: Duration = Duration::from_secs(60);
@@ -32,6 +33,7 @@ pub enum LinkState {
 #[derive(Debug)]
 pub struct Link {
     client: RelayClient,
+    store: BridgeStore,
     keys: Arc<NodeKeys>,
     names: Arc<Names>,
     clock: SharedClock,
@@ -46,6 +48,7 @@ pub struct Link {
 impl Link {
     pub fn new(
         client: RelayClient,
+        store: BridgeStore,
         keys: Arc<NodeKeys>,
         names: Arc<Names>,
         clock: SharedClock,
@@ -53,7 +56,17 @@ impl Link {
     ) -> Self {
         let state = watch::Sender::new(LinkState::Starting);
         let introducing = Mutex::new(());
-        Self { client, keys, names, clock, random, state, introducing, introductions: AtomicU64::new(0) }
+        Self {
+            client,
+            store,
+            keys,
+            names,
+            clock,
+            random,
+            state,
+            introducing,
+            introductions: AtomicU64::new(0),
+        }
     }
 
     pub fn state(&self) -> LinkState {
@@ -125,12 +138,52 @@ impl Link {
                 }
             }
         }
+        self.subscribe().await?;
         match refused {
             Some(error) if announced == 0 => Err(error),
             _ => {
                 self.introductions.fetch_add(1, Ordering::AcqRel);
                 Ok(())
             }
+        }
+    }
+
+    /// Subscribes to the configured topics, and unsubscribes from those that have left the configuration (mapping
+    /// §10). What the relay refuses alone stops nothing else.
+    async fn subscribe(&self) -> Result<(), CallError> {
+        let wanted: Vec<_> = self
+            .names
+            .agents()
+            .flat_map(|(_, agent)| agent.topics.iter().map(|topic| (agent.address.clone(), topic.clone())))
+            .collect();
+        for (address, topic) in &wanted {
+            match self.client.subscribe(address, topic).await {
+                // Remembered only now: the worst that a crash before this does is one subscription too many.
+                Ok(()) => self.remember(address, topic, true).await,
+                Err(error) if error.is_worth_retrying() => return Err(error),
+                Err(error) => tracing::error!(%address, %topic, %error, "topic_not_subscribed"),
+            }
+        }
+        let remembered = match self.store.subscriptions().await {
+            Ok(remembered) => remembered,
+            Err(error) => {
+                tracing::error!(%error, "subscriptions_unreadable");
+                return Ok(());
+            }
+        };
+        for (address, topic) in remembered.into_iter().filter(|one| !wanted.contains(one)) {
+            match self.client.unsubscribe(&address, &topic).await {
+                Ok(()) => self.remember(&address, &topic, false).await,
+                Err(error) if error.is_worth_retrying() => return Err(error),
+                Err(error) => tracing::error!(%address, %topic, %error, "topic_not_unsubscribed"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn remember(&self, address: &AgentAddress, topic: &TopicAddress, listens: bool) {
+        if let Err(error) = self.store.listens(address.clone(), topic.clone(), listens).await {
+            tracing::error!(%address, %topic, %error, "subscription_not_kept");
         }
     }
 

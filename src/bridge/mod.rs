@@ -4,6 +4,7 @@
 mod archive;
 pub mod bells;
 pub mod carrier;
+mod directory;
 pub mod events;
 pub mod inbound;
 mod judge;

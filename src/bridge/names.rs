@@ -104,6 +104,23 @@ impl Names {
         }
     }
 
+    /// All names of whom is meant: an address, its aliases, and the local name of an agent of this node.
+    pub fn known_as(&self, meant: &Meant) -> Vec<String> {
+        let (address, own) = match meant {
+            Meant::Remote(remote) => (Some(&remote.agent), None),
+            Meant::Own(agent) => (self.agent(agent).map(|mapped| &mapped.address), Some(agent.to_string())),
+            Meant::Topic(topic) => return vec![topic.to_string()],
+            Meant::Local | Meant::Malformed(_) | Meant::SenderUnlisted => (None, None),
+        };
+        let aliases = self.contacts.iter().filter(|(_, contact)| Some(*contact) == address);
+        let aliases = aliases.map(|(alias, _)| alias.clone());
+        address.map(ToString::to_string).into_iter().chain(aliases).chain(own).collect()
+    }
+
+    pub fn is_own(&self, address: &AgentAddress) -> bool {
+        self.by_address.contains_key(address)
+    }
+
     /// What a remote agent is called here: its alias, or its address without session.
     pub fn local_name(&self, remote: &AgentAddress) -> String {
         self.aliases.get(remote).cloned().unwrap_or_else(|| remote.to_string())
@@ -146,6 +163,14 @@ mod tests {
         assert_eq!(meant("acme/finance/ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
         assert_eq!(meant("ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
         assert_eq!(meant("me"), Meant::Own(AgentName::parse("shout").unwrap()), "also by an alias");
+    }
+
+    #[test]
+    fn whoever_is_meant_is_known_by_all_names() {
+        let known = |to: &str| names().known_as(&meant(to));
+        assert_eq!(known("bobby#s4"), ["globex/erp/bob/billing", "bob", "bobby"]);
+        assert_eq!(known("ana/shout"), ["acme/finance/ana/shout", "me", "shout"]);
+        assert!(known("shout").is_empty(), "a bare name says it all");
     }
 
     #[test]

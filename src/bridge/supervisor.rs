@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bells::Bells;
 use super::carrier::BridgeCarrier;
+use super::directory::Directory;
 use super::events::Events;
 use super::inbound::Inbound;
 use super::keys::NodeKeys;
@@ -58,6 +59,7 @@ impl Bridge {
         let presence = Arc::new(Presence::new(held, Arc::clone(&clock)));
         let link = Arc::new(Link::new(
             client.clone(),
+            store.clone(),
             Arc::clone(&keys),
             Arc::clone(&names),
             Arc::clone(&clock),
@@ -68,6 +70,7 @@ impl Bridge {
         let carrier = BridgeCarrier {
             bells: bells.clone(),
             taking: Mutex::default(),
+            directory: Directory::default(),
             store: store.clone(),
             names: Arc::clone(&names),
             presence: Arc::clone(&presence),

@@ -87,7 +87,17 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     }
 
     /// The remote agents that `GET /peers` lists beside the local ones.
-    fn peers(&self) -> Vec<Peer>;
+    fn peers(&self) -> BoxFuture<'_, Vec<Peer>>;
+
+    /// The names that `to` has beyond this machine, as `from` writes it: lists may name it by any of them.
+    fn known_as(&self, _from: &AgentName, _to: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The same for the second generation.
+    fn known_as_v2(&self, _from: &Name, _to: &Name) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Messages have failed or expired here: what their remote senders are told is kept and can be carried.
     fn ended(&self);
@@ -110,8 +120,8 @@ impl Carrier for NoCarrier {
         Box::pin(async { Err(ApiError::no_such_agent()) })
     }
 
-    fn peers(&self) -> Vec<Peer> {
-        Vec::new()
+    fn peers(&self) -> BoxFuture<'_, Vec<Peer>> {
+        Box::pin(async { Vec::new() })
     }
 
     fn ended(&self) {}

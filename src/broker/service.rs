@@ -134,7 +134,7 @@ impl Service {
     /// `busy`.
     pub async fn peers(&self) -> Result<answer::Peers, ApiError> {
         let mut peers = self.store.peers(self.clock.now().minus(v1::ONLINE)).await.map_err(busy)?;
-        for remote in self.carrier.peers() {
+        for remote in self.carrier.peers().await {
             // A bare name is always the local agent's.
             if peers.iter().all(|known| known.agent != remote.agent) {
                 peers.push(remote);
@@ -148,7 +148,7 @@ impl Service {
     /// `forbidden` by the ACL, `no_such_agent`, or what the carrier refuses.
     pub async fn send(&self, from: AgentName, request: request::Send) -> Result<answer::Accepted, ApiError> {
         let to = request.to.clone();
-        if !self.acl.allows(&from, &to) {
+        if !self.acl.allows(&from, &to, &self.carrier.known_as(&from, &to)) {
             let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
             return Err(ApiError::new(Code::Forbidden, text));
         }

@@ -17,7 +17,7 @@ use super::time::RelayTime;
 use crate::crypto::base64url;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::{SharedClock, Timestamp};
-use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::address::{AgentAddress, TopicAddress};
 use crate::proto::redsyn::error::ErrorBody;
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId, VERSION_HEADER};
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
@@ -63,6 +63,13 @@ pub struct Receipt {
     /// The id was known: this is the receipt of the first message under it.
     #[serde(default)]
     pub duplicate: bool,
+}
+
+/// What a directory tells of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    pub online: bool,
+    pub last_seen: Option<Timestamp>,
 }
 
 /// How to take: seconds to hold the call (at most 25), seconds of lease.
@@ -194,6 +201,35 @@ impl RelayClient {
         self.json::<Value>(request).await.map(drop)
     }
 
+    /// `GET /directory`: the agents within reach.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn directory(&self) -> Result<Vec<(AgentAddress, Presence)>, CallError> {
+        let answer: Value = self.json(self.request(Method::GET, "/directory")).await?;
+        let agents = answer.get("agents").and_then(Value::as_array).cloned().unwrap_or_default();
+        // What cannot be read is somebody nobody here can write to.
+        Ok(agents.iter().filter_map(present).collect())
+    }
+
+    /// `PUT /subscriptions`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn subscribe(&self, agent: &AgentAddress, topic: &TopicAddress) -> Result<(), CallError> {
+        let body = json!({"agent": agent, "topic": topic});
+        self.json::<Value>(self.request(Method::PUT, "/subscriptions").json(&body)).await.map(drop)
+    }
+
+    /// `POST /subscriptions/remove`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn unsubscribe(&self, agent: &AgentAddress, topic: &TopicAddress) -> Result<(), CallError> {
+        let body = json!({"agent": agent, "topic": topic});
+        self.json::<Value>(self.request(Method::POST, "/subscriptions/remove").json(&body)).await.map(drop)
+    }
+
     /// `GET /inbox/…`: takes what waits, as it was delivered. What is no JSON that can be read (nested without end,
     /// half an emoji) is left out; the relay abandons it in time and tells its sender.
     ///
@@ -292,6 +328,13 @@ impl RelayClient {
         }
         Err(Refusal { body: error_body(status, &bytes), retry_after }.into())
     }
+}
+
+fn present(agent: &Value) -> Option<(AgentAddress, Presence)> {
+    let address = agent.get("address")?.as_str()?.parse().ok()?;
+    let online = agent.get("online").and_then(Value::as_bool).unwrap_or(false);
+    let last_seen = agent.get("last_seen").and_then(Value::as_i64).map(Timestamp::from_secs);
+    Some((address, Presence { online, last_seen }))
 }
 
 /// `/messages/{id}/…`: an id may be any text.

@@ -56,7 +56,8 @@ impl V2 {
         let id = DshId::new(self.random.hex::<16>());
         match content {
             Content::Request { mode, session_ref, topic, allow_shared_write, root_id, parent_id } => {
-                if !self.acl.allows(&agent, &target, mode) {
+                let known_as = self.carrier.known_as_v2(&agent, &target);
+                if !self.acl.allows(&agent, &target, &known_as, mode) {
                     let text = format!("target is not allowed for {} mode", mode.as_str());
                     return Err(ApiError::new(Code::Forbidden, text));
                 }

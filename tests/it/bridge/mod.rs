@@ -12,6 +12,7 @@ mod mapping;
 mod outbound;
 mod parcels;
 mod parcels_process;
+mod peers;
 mod presence;
 mod relay;
 mod round_trip;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
-use super::{pins, sql};
+use super::{pins, remotes, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::v2::delivery::Status;
@@ -43,6 +43,7 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             tracing::info!(%person, key, "pin_first_use");
         }
     }
+    remotes::seen(conn, &arrival.from.agent, arrival.now)?;
     let generation = generations::of(conn, &arrival.agent)?;
     let local_id = match generation {
         Generation::V1 => keep_v1(conn, arrival, message)?,
@@ -293,8 +294,11 @@ const FORGET_BATCH: i64 = 500;
 /// Forgets a batch of what no relay can deliver again. Whether there may be more.
 pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     let mut more = false;
-    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS, sql::FORGET_V2_AWAY] {
-        let before = if sql == sql::FORGET_V2_AWAY { now.minus(LONGEST) } else { now };
+    let long_ago = [sql::FORGET_V2_AWAY, sql::FORGET_REMOTES];
+    for sql in
+        [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS, sql::FORGET_V2_AWAY, sql::FORGET_REMOTES]
+    {
+        let before = if long_ago.contains(&sql) { now.minus(LONGEST) } else { now };
         let gone = conn.prepare_cached(sql)?.execute(params![before.millis(), FORGET_BATCH])?;
         more |= i64::try_from(gone).unwrap_or(i64::MAX) == FORGET_BATCH;
     }

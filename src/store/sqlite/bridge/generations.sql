@@ -15,3 +15,17 @@ CREATE TABLE v2_redsyn (
   zip BLOB
 ) STRICT;
 CREATE INDEX v2_away ON v2_messages (created_at) WHERE inbox IS NULL;
+
+-- Who has sent mail from beyond the machine, and when last.
+CREATE TABLE remotes (
+  address TEXT NOT NULL PRIMARY KEY,
+  last_seen INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX remotes_seen ON remotes (last_seen);
+
+-- What this node has subscribed its agents to at the relay: what leaves the configuration is unsubscribed.
+CREATE TABLE subscriptions (
+  address TEXT NOT NULL,
+  topic TEXT NOT NULL,
+  PRIMARY KEY (address, topic)
+) STRICT, WITHOUT ROWID;

@@ -5,6 +5,7 @@ mod generations;
 mod outbox;
 mod parcels;
 mod pins;
+mod remotes;
 mod rows;
 pub(crate) mod sql;
 
@@ -14,7 +15,7 @@ use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AgentAddress, Person};
+use crate::proto::redsyn::address::{AgentAddress, Person, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
@@ -181,6 +182,35 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
         self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+    }
+
+    /// Who has written after that moment, the latest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn remotes(&self, after: Timestamp) -> Result<Vec<(AgentAddress, Timestamp)>, StoreError> {
+        self.db.call_single("bridge_remotes", move |conn| remotes::lately(conn, after)).await
+    }
+
+    /// Which topics this node has subscribed its agents to.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn subscriptions(&self) -> Result<Vec<(AgentAddress, TopicAddress)>, StoreError> {
+        self.db.call_single("bridge_subscriptions", remotes::subscriptions).await
+    }
+
+    /// Notes that `address` listens to `topic`, or does no more.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn listens(
+        &self,
+        address: AgentAddress,
+        topic: TopicAddress,
+        listens: bool,
+    ) -> Result<(), StoreError> {
+        self.db.call("bridge_listens", move |conn| remotes::listens(conn, &address, &topic, listens)).await
     }
 
     /// Keeps a zip for a message to come.

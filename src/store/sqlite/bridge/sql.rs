@@ -111,6 +111,17 @@ pub(crate) const V2_DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
 pub(crate) const FORGET_V2_AWAY: &str = "DELETE FROM v2_messages WHERE seq IN \
      (SELECT seq FROM v2_messages WHERE inbox IS NULL AND created_at <= ?1 LIMIT ?2)";
 
+pub(crate) const SEE_REMOTE: &str = "INSERT INTO remotes (address, last_seen) VALUES (?1, ?2) \
+     ON CONFLICT (address) DO UPDATE SET last_seen = excluded.last_seen";
+pub(crate) const REMOTES: &str =
+    "SELECT address, last_seen FROM remotes WHERE last_seen > ?1 ORDER BY last_seen DESC LIMIT ?2";
+pub(crate) const FORGET_REMOTES: &str =
+    "DELETE FROM remotes WHERE address IN (SELECT address FROM remotes WHERE last_seen <= ?1 LIMIT ?2)";
+pub(crate) const SUBSCRIPTIONS: &str = "SELECT address, topic FROM subscriptions WHERE address > ''";
+pub(crate) const ADD_SUBSCRIPTION: &str =
+    "INSERT INTO subscriptions (address, topic) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+pub(crate) const DROP_SUBSCRIPTION: &str = "DELETE FROM subscriptions WHERE address = ?1 AND topic = ?2";
+
 #[cfg(test)]
 pub(crate) const ALL: &[&str] = &[
     INSERT_OUTBOX,
@@ -175,4 +186,10 @@ pub(crate) const ALL: &[&str] = &[
     V2_FILES,
     V2_DELETE,
     FORGET_V2_AWAY,
+    SEE_REMOTE,
+    REMOTES,
+    FORGET_REMOTES,
+    SUBSCRIPTIONS,
+    ADD_SUBSCRIPTION,
+    DROP_SUBSCRIPTION,
 ];

@@ -23,7 +23,7 @@ use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v2::name::Name;
-use crate::proto::redsyn::address::AddressedAgent;
+use crate::proto::redsyn::address::Destination;
 use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
@@ -102,7 +102,9 @@ impl BridgeCarrier {
         let content = mapping::content(&message, &options).map_err(refused)?;
         // What answers a sealed request is sealed, whatever the configuration says.
         let answers = message.reply_to.is_some() || message.parent_id.is_some();
-        let fitting = spill::fit(content, files.clone(), sealing != Encrypt::Never || answers);
+        // Events go to many and are never sealed.
+        let may_be_sealed = remote.agent().is_some() && (sealing != Encrypt::Never || answers);
+        let fitting = spill::fit(content, files.clone(), may_be_sealed);
         let spill::Parcel { content, zip } = fitting.map_err(refused)?;
         let text = |field: &Option<JsonText>| field.as_ref().and_then(JsonText::as_text);
         let departure = Departure {
@@ -138,7 +140,8 @@ impl BridgeCarrier {
             mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
         let content = mapping::content_v2(&message).map_err(refused)?;
         let answers = message.parent_id.is_some();
-        let fitting = spill::fit(content, None, self.encrypt != Encrypt::Never || answers);
+        let may_be_sealed = remote.agent().is_some() && (self.encrypt != Encrypt::Never || answers);
+        let fitting = spill::fit(content, None, may_be_sealed);
         let spill::Parcel { content, zip } = fitting.map_err(refused)?;
         let ttl = message.expires_at.since(message.created_at).as_secs();
         let departure = Departure {
@@ -201,15 +204,15 @@ impl BridgeCarrier {
         self.store.has_departed(agent.clone(), id.to_string()).await.map_err(busy)
     }
 
-    fn remote(&self, agent: &str, to: &str, meant: Meant) -> Result<AddressedAgent, ApiError> {
+    fn remote(&self, agent: &str, to: &str, meant: Meant) -> Result<Destination, ApiError> {
         if self.client.is_none() {
             return Err(ApiError::new(Code::NoSuchAgent, "redsyn.relay is off: nothing leaves this machine"));
         }
         match meant {
-            Meant::Remote(remote) => Ok(remote),
+            Meant::Remote(remote) => Ok(remote.into()),
             Meant::SenderUnlisted => Err(unlisted(agent)),
             Meant::Malformed(why) => Err(ApiError::bad_request(format!("{to:?} is no address: {why}"))),
-            Meant::Topic(_) => Err(ApiError::bad_request("topics cannot be published to yet")),
+            Meant::Topic(topic) => Ok(Destination::Topic(topic)),
             Meant::Local | Meant::Own(_) => Err(ApiError::no_such_agent()),
         }
     }

@@ -306,7 +306,7 @@ pub fn undelivered(
     now: Timestamp,
 ) -> Option<NewMessage> {
     let local_id = entry.local_id.as_deref()?;
-    let from = crate::proto::dsh::names::Party::new(names.local_name(&entry.remote.agent));
+    let from = crate::proto::dsh::names::Party::new(names.called(&entry.remote));
     let mut notice = NewMessage::new(DshId::new(format!("undelivered:{local_id}")), from, &entry.agent, now);
     let parent = JsonText::from(&json!(local_id));
     notice.kind = DshKind::Reply;
@@ -314,7 +314,7 @@ pub fn undelivered(
     notice.reply_to = Some(parent.clone());
     notice.parent_id = Some(parent);
     notice.root_id = entry.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
-    notice.redsyn = Some(json!({"error": true, "address": entry.remote.agent.to_string()}));
+    notice.redsyn = Some(json!({"error": true, "address": entry.remote.base().to_string()}));
     Some(notice)
 }
 

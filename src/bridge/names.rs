@@ -117,6 +117,11 @@ impl Names {
         address.map(ToString::to_string).into_iter().chain(aliases).chain(own).collect()
     }
 
+    /// The same of a topic, too: that is called as it is.
+    pub fn called(&self, remote: &Destination) -> String {
+        remote.agent().map_or_else(|| remote.to_string(), |agent| self.local_name(agent))
+    }
+
     pub fn is_own(&self, address: &AgentAddress) -> bool {
         self.by_address.contains_key(address)
     }

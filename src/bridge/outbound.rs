@@ -287,7 +287,7 @@ fn other_message(entry: &OutboxEntry, receipt: &Receipt) -> Option<String> {
         return None;
     }
     let first: AddressedAgent = receipt.to.as_deref()?.parse().ok()?;
-    (first.agent != entry.remote.agent)
+    (Some(&first.agent) != entry.remote.agent())
         .then(|| format!("its id was used before, for a message to {}", first.agent))
 }
 

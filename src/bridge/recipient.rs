@@ -29,7 +29,16 @@ impl Outbound {
             ));
         }
         let encrypt = wish.unwrap_or(self.encrypt);
-        let address = &entry.remote.agent;
+        let Some(address) = entry.remote.agent() else {
+            return Ok(match encrypt {
+                Encrypt::Require => {
+                    let why =
+                        "an event goes to many and cannot be sealed, and `encrypt` is `require`".to_owned();
+                    Recipient::Nobody(Outcome::Failed { code: "no_key", why })
+                }
+                Encrypt::Prefer | Encrypt::Never => Recipient::Open,
+            });
+        };
         let recipient = match encrypt {
             Encrypt::Never => self.keyless(address, encrypt).await,
             Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {

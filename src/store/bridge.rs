@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::LocalKind;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Person, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Destination, Person, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::bridge::generation::Outgoing;
@@ -63,7 +63,7 @@ pub struct Departure {
     pub root_id: Option<String>,
     pub agent: AgentName,
     pub address: AgentAddress,
-    pub remote: AddressedAgent,
+    pub remote: Destination,
     pub content: Content,
     /// The sender's files, in the clear: kept with the message, dropped with it.
     pub files: Option<Vec<u8>>,
@@ -86,7 +86,7 @@ pub struct OutboxEntry {
     pub kind: Kind,
     /// Our agent, in its session when it answers in one.
     pub from: AddressedAgent,
-    pub remote: AddressedAgent,
+    pub remote: Destination,
     pub thread: Option<String>,
     pub reply_to: Option<MessageId>,
     /// Where the answer to a sealed request is sealed to.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use redsyn_bridge::broker::carrier::Carrier;
+use redsyn_bridge::domain::delivery::Status;
+use redsyn_bridge::proto::dsh::names::Party;
 use serde_json::{Value, json};
 
 use super::relay::Say;
-use super::world::{BOB, CLOSE, NOW, Remote, World, close};
+use super::world::{BOB, CLOSE, NOW, Remote, World, close, request};
 
 const EVA: &str = "globex/erp/eva/audit";
 
@@ -76,6 +78,39 @@ async fn topics_are_subscribed_and_those_that_leave_the_list_unsubscribed() {
     let removed: Vec<_> = world.relay.calls("POST /subscriptions/remove").into_iter().map(topic).collect();
     assert_eq!(removed, [of("topic:globex/erp/news")]);
     world.holds("SELECT 1 WHERE (SELECT count(*) FROM subscriptions) = 1").await;
+}
+
+#[tokio::test]
+async fn what_is_sent_to_a_topic_is_published_in_the_open() {
+    let mut world = World::new().await;
+    world.relay.set_key(BOB, &world.keys);
+    for (id, to) in [("e1", "topic:finance/invoices"), ("e2", "topic:globex/erp/news")] {
+        let mut message = request(id);
+        message.to = Party::new(to);
+        world.send(message).await;
+        assert!(!world.accepted(id).await);
+        world.assert_status(id, Status::Done).await;
+    }
+    let posted = world.posted_times(2).await;
+    assert_eq!(
+        (&posted[0]["kind"], &posted[0]["to"]),
+        (&json!("event"), &json!("topic:acme/finance/invoices"))
+    );
+    assert_eq!(posted[1]["to"], "topic:globex/erp/news");
+    assert!(posted[0].get("thread").is_none());
+    world.assert_signed(&posted[0], NOW);
+
+    world.relay.script("POST /messages", Say::error(403, "globex does not let acme publish there"));
+    let mut message = request("e3");
+    message.to = Party::new("topic:globex/erp/news");
+    world.send(message).await;
+    assert_eq!(world.failed("e3").await, "forbidden");
+    assert_eq!(world.inbox().await[0].from.as_str(), "topic:globex/erp/news");
+    let mut message = request("e4");
+    message.to = Party::new("topic:globex/erp/news");
+    message.redsyn = Some(json!({"encrypt": "require"}));
+    world.send(message).await;
+    assert_eq!(world.failed("e4").await, "no_key");
 }
 
 #[tokio::test]

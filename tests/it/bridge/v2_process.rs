@@ -11,7 +11,7 @@ use crate::support::bridge::BridgeProcess;
 use crate::support::proxy::http;
 use crate::support::world::{Member, World};
 
-async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> Value {
+pub async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> Value {
     let (body, timestamp) = (body.to_string(), SystemClock.now().secs().to_string());
     let signed = Signed {
         agent,
@@ -37,7 +37,7 @@ async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> 
     answer
 }
 
-async fn pull_one(bridge: &BridgeProcess, agent: &str) -> Value {
+pub async fn pull_one(bridge: &BridgeProcess, agent: &str) -> Value {
     let pull = async {
         loop {
             let pulled = post(bridge, agent, "/v1/pull", &json!({"wait_seconds": 20})).await;

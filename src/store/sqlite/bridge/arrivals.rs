@@ -12,7 +12,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::v2::delivery::Status;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
-use crate::proto::redsyn::address::{AddressedAgent, Session};
+use crate::proto::redsyn::address::{AddressedAgent, Destination, Session};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS, TTL_MAX_SECS};
 use crate::store::StoreError;
@@ -58,7 +58,7 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             direction: Direction::In,
             kind: arrival.kind,
             address: &arrival.address,
-            remote: &arrival.from,
+            remote: &arrival.from.clone().into(),
             thread: arrival.thread.as_deref(),
             session: arrival.session.as_ref(),
             reply_to: arrival.reply_to.as_ref(),
@@ -86,7 +86,7 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
     let request = rows::by_id(conn, &arrival.agent, reply_to, Direction::Out)?;
     let Some(request) = request else { return Ok(false) };
-    let is_ours = request.kind == Kind::Request && request.remote == arrival.from.agent;
+    let is_ours = request.kind == Kind::Request && request.remote.agent() == Some(&arrival.from.agent);
     if !is_ours || request.is_closed {
         return Ok(false);
     }
@@ -200,7 +200,7 @@ fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(), StoreErr
             agent: reply.agent,
             kind: Kind::Reply,
             from: reply.from,
-            remote: reply.to,
+            remote: &reply.to.clone().into(),
             thread: reply.thread,
             reply_to: Some(reply.request),
             reply_key: reply.reply_key,
@@ -251,6 +251,7 @@ fn unanswered(
     if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
         return Ok(());
     }
+    let Destination::Agent(AddressedAgent { agent: remote, .. }) = request.remote else { return Ok(()) };
     rows::close(conn, agent, &request.id, Direction::In)?;
     let text = match taken {
         Some(times) => {
@@ -265,7 +266,7 @@ fn unanswered(
             agent,
             request: &request.id,
             from: &AddressedAgent { agent: request.address, session },
-            to: &AddressedAgent { agent: request.remote, session: request.remote_session.map(Session::Id) },
+            to: &AddressedAgent { agent: remote, session: request.remote_session.map(Session::Id) },
             thread: request.thread.as_deref(),
             reply_key: request.reply_key.as_deref(),
             text: &text,

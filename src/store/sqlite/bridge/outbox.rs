@@ -10,7 +10,7 @@ use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::{Crossing, InboundRequest, Named, crossing};
 use crate::proto::dsh::names::DshId;
-use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, Destination, Session, SessionId};
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
@@ -54,6 +54,12 @@ pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Created
         Crossing::Nothing => {
             reach(conn, generation, Stage::Done, sent.id.as_str(), departure.now)?;
         }
+        // Nobody answers an event, and it answers nothing.
+        _ if matches!(departure.remote, Destination::Topic(_)) => {
+            let leaving =
+                Leaving { kind: Kind::Event, session: None, thread: None, answers: None, error: false };
+            insert(conn, departure, &leaving)?;
+        }
         Crossing::Request { thread } => {
             let session =
                 named.and_then(|row| row.session.clone()).or(root_thread.and_then(|(_, session)| session));
@@ -95,7 +101,7 @@ fn named(conn: &Connection, departure: &Departure, id: Option<&str>) -> Result<O
     let Some(id) = id else { return Ok(None) };
     let row = rows::by_local(conn, &departure.agent, id, departure.message.generation())?;
     // A conversation with somebody else is none of the recipient's business: their ids would leak through it.
-    Ok(row.filter(|row| row.remote == departure.remote.agent))
+    Ok(row.filter(|row| row.remote == departure.remote.base()))
 }
 
 /// The thread that `root_id` names, if we have met it with this remote agent, and our session in it.
@@ -104,7 +110,7 @@ fn thread(
     departure: &Departure,
     root_id: &str,
 ) -> Result<Option<(String, Option<SessionId>)>, StoreError> {
-    let remote = departure.remote.agent.to_string();
+    let remote = departure.remote.base().to_string();
     let by_thread: Option<Option<String>> = conn
         .prepare_cached(sql::BRIDGED_BY_THREAD)?
         .query_row(params![departure.agent.as_str(), root_id, remote], |row| row.get(0))
@@ -164,8 +170,10 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         session: leaving.session.clone().map(Session::Id),
     };
     let mut remote = departure.remote.clone();
-    if let (None, Some(request)) = (&remote.session, leaving.answers) {
-        remote.session = request.remote_session.clone().map(Session::Id);
+    if let (Destination::Agent(AddressedAgent { session: session @ None, .. }), Some(request)) =
+        (&mut remote, leaving.answers)
+    {
+        *session = request.remote_session.clone().map(Session::Id);
     }
     let reply_to = leaving.answers.map(|request| &request.id);
     rows::insert_bridged(

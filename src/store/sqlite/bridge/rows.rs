@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Destination, Session, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_MAX_SECS};
 use crate::store::StoreError;
@@ -47,7 +47,8 @@ pub(super) struct Bridged {
     pub(super) kind: Kind,
     /// Our agent's.
     pub(super) address: AgentAddress,
-    pub(super) remote: AgentAddress,
+    /// Without a session.
+    pub(super) remote: Destination,
     pub(super) thread: Option<String>,
     pub(super) session: Option<SessionId>,
     pub(super) remote_session: Option<SessionId>,
@@ -167,7 +168,7 @@ pub(super) struct NewBridged<'a> {
     pub(super) direction: Direction,
     pub(super) kind: Kind,
     pub(super) address: &'a AgentAddress,
-    pub(super) remote: &'a AddressedAgent,
+    pub(super) remote: &'a Destination,
     pub(super) thread: Option<&'a str>,
     /// Our agent's session.
     pub(super) session: Option<&'a SessionId>,
@@ -179,7 +180,7 @@ pub(super) struct NewBridged<'a> {
 }
 
 pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<(), StoreError> {
-    let remote_session = match &row.remote.session {
+    let remote_session = match row.remote.session() {
         Some(Session::Id(id)) => Some(id.to_string()),
         Some(Session::New) | None => None,
     };
@@ -190,7 +191,7 @@ pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<
         row.direction.as_str(),
         row.kind.as_str(),
         row.address.to_string(),
-        row.remote.agent.to_string(),
+        row.remote.base().to_string(),
         row.thread,
         row.session.map(ToString::to_string),
         remote_session,
@@ -209,7 +210,7 @@ pub(super) struct NewEntry<'a> {
     pub(super) agent: &'a AgentName,
     pub(super) kind: Kind,
     pub(super) from: &'a AddressedAgent,
-    pub(super) remote: &'a AddressedAgent,
+    pub(super) remote: &'a Destination,
     pub(super) thread: Option<&'a str>,
     pub(super) reply_to: Option<&'a MessageId>,
     pub(super) reply_key: Option<&'a str>,
@@ -222,17 +223,22 @@ pub(super) struct NewEntry<'a> {
 
 impl NewEntry<'_> {
     /// What must stay in order: one conversation with one remote agent. A request that opens one is alone.
+    /// The events of one topic are one, too.
     fn lane(&self) -> String {
-        let conversation = match (self.thread, &self.remote.session) {
+        let conversation = match (self.thread, self.remote) {
             (Some(thread), _) => thread.to_owned(),
-            (None, Some(Session::Id(id))) => format!("#{id}"),
-            (None, Some(Session::New) | None) => self.id.to_string(),
+            (None, Destination::Topic(_)) => String::new(),
+            (None, Destination::Agent(AddressedAgent { session: Some(Session::Id(id)), .. })) => {
+                format!("#{id}")
+            }
+            (None, Destination::Agent(_)) => self.id.to_string(),
         };
-        lane(self.agent, &self.remote.agent, &conversation)
+        lane(self.agent, &self.remote.base(), &conversation)
     }
 }
 
-pub(super) fn lane(agent: &AgentName, remote: &AgentAddress, conversation: &str) -> String {
+/// `remote` without a session.
+pub(super) fn lane(agent: &AgentName, remote: &Destination, conversation: &str) -> String {
     format!("{} {remote} {conversation}", agent.as_str())
 }
 

@@ -1,25 +1,36 @@
 //! Takes local messages from the broker: resolves who is meant, checks that the message can travel, and keeps it
 //! with its outbox row (mapping §1, §6).
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::mapping::{self, CannotLeave, Options};
+use super::bells::Bells;
+use super::directory::Directory;
+use super::mapping::{self, CannotLeave};
 use super::names::{CurrentNames, Meant, Names};
+use super::options::Options;
+use super::outbound::InFlight;
 use super::presence::Presence;
-use crate::broker::carrier::{Carrier, Route};
-use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig, RelayMode};
+use super::spill;
+use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
+use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
 use crate::domain::clock::SharedClock;
+use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
-use crate::proto::dsh::names::{AgentName, Party};
-use crate::proto::redsyn::address::AddressedAgent;
+use crate::proto::dsh::names::{AgentName, DshId};
+use crate::proto::dsh::v2::name::Name;
+use crate::proto::redsyn::address::Destination;
+use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
-use crate::store::bridge::Departure;
+use crate::store::bridge::generation::{Generation, Outgoing};
+use crate::store::bridge::{Departure, Parcel};
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
+use crate::store::v2;
 
 /// The bridge as the broker sees it.
 #[derive(Debug)]
@@ -27,12 +38,26 @@ pub struct BridgeCarrier {
     pub store: BridgeStore,
     pub names: Arc<CurrentNames>,
     pub presence: Arc<Presence>,
-    pub relay: RelayMode,
+    /// None when `redsyn.relay` is `off`.
+    pub client: Option<RelayClient>,
     pub encrypt: Encrypt,
     pub receipts: Receipts,
     pub clock: SharedClock,
     /// Rings the outbound pump.
     pub wake: Arc<Notify>,
+    /// What is being sent.
+    pub in_flight: InFlight,
+    /// Rings local agents.
+    pub bells: Bells,
+    pub directory: Directory,
+    /// The generation of each agent's last take, as far as this process has seen.
+    pub taking: Mutex<HashMap<AgentName, Generation>>,
+}
+
+/// The files that a message names.
+enum Files {
+    Are(Option<Vec<u8>>),
+    Gone,
 }
 
 impl BridgeCarrier {
@@ -43,24 +68,45 @@ impl BridgeCarrier {
             names: Arc::new(CurrentNames::new(Names::new(config))),
             // Nobody's mailbox is looked into, so nobody waits for it.
             presence: Arc::new(Presence::new([], Arc::clone(&clock))),
-            relay: RelayMode::Off,
+            client: None,
             encrypt: config.encrypt,
             receipts: config.receipts,
             clock,
             wake: Arc::new(Notify::new()),
+            in_flight: InFlight::default(),
+            bells: Bells::default(),
+            directory: Directory::default(),
+            taking: Mutex::default(),
         }
     }
 
     async fn depart(&self, message: NewMessage) -> Result<Sent, ApiError> {
         let agent = message.from.agent().ok_or_else(|| ApiError::bad_request("from is no agent name"))?;
-        let remote = self.remote(&agent, message.to.as_str())?;
         let names = self.names.get();
-        let mapped = names.agent(&agent).ok_or_else(|| unlisted(&agent))?;
+        let remote =
+            self.remote(agent.as_str(), message.to.as_str(), names.meant(&agent, message.to.as_str()))?;
+        let mapped = names.agent(&agent).ok_or_else(|| unlisted(agent.as_str()))?;
         let id =
             mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
         let options = Options::parse(message.redsyn.as_ref()).map_err(refused)?;
-        let content =
-            mapping::content(&message, &options, self.encrypt != Encrypt::Never).map_err(refused)?;
+        let sealing = options.sealing(self.encrypt).map_err(refused)?;
+        let files = match self.named_files(&agent, &options).await? {
+            Files::Are(files) => files,
+            Files::Gone if self.has_departed(&agent, &message.id).await? => {
+                return Ok(Sent { id: message.id, duplicate: true });
+            }
+            Files::Gone => {
+                let why = "redsyn.files names no upload, or one that has expired: PUT /bridge/v1/files gives the name";
+                return Err(ApiError::bad_request(why));
+            }
+        };
+        let content = mapping::content(&message, &options).map_err(refused)?;
+        // What answers a sealed request is sealed, whatever the configuration says.
+        let answers = message.reply_to.is_some() || message.parent_id.is_some();
+        // Events go to many and are never sealed.
+        let may_be_sealed = remote.agent().is_some() && (sealing != Encrypt::Never || answers);
+        let fitting = spill::fit(content, files.clone(), may_be_sealed);
+        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
         let text = |field: &Option<JsonText>| field.as_ref().and_then(JsonText::as_text);
         let departure = Departure {
             id,
@@ -72,10 +118,50 @@ impl BridgeCarrier {
             agent,
             remote,
             content,
+            files,
+            parcel: Parcel { encrypt: options.encrypt.map(|wish| wish.as_str().to_owned()), zip },
             ttl: options.ttl,
             receipts_travel: self.receipts == Receipts::Progress,
             now: self.clock.now(),
-            message,
+            message: Outgoing::V1(message),
+        };
+        let kept = self.keep(departure).await.map_err(|error| {
+            tracing::error!(%error, "outbound_not_kept");
+            ApiError::busy()
+        })?;
+        Ok(Sent { id: kept.id, duplicate: kept.duplicate })
+    }
+
+    async fn depart_v2(&self, message: v2::NewMessage) -> Result<v2::Created, ApiError> {
+        let names = self.names.get();
+        let (origin, target) = (message.origin.as_str(), message.target.as_str());
+        let remote = self.remote(origin, target, names.meant_v2(&message.origin, &message.target))?;
+        let agent = names.agent_of(&message.origin).ok_or_else(|| unlisted(origin))?.clone();
+        let mapped = names.agent(&agent).ok_or_else(|| unlisted(origin))?;
+        let id =
+            mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
+        let content = mapping::content_v2(&message).map_err(refused)?;
+        let answers = message.parent_id.is_some();
+        let may_be_sealed = remote.agent().is_some() && (self.encrypt != Encrypt::Never || answers);
+        let fitting = spill::fit(content, None, may_be_sealed);
+        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
+        let ttl = message.expires_at.since(message.created_at).as_secs();
+        let departure = Departure {
+            id,
+            kind: mapping::local_kind_v2(message.kind),
+            parent_id: message.parent_id.clone(),
+            reply_to: None,
+            root_id: Some(message.root_id.clone()),
+            address: mapped.address.clone(),
+            agent,
+            remote,
+            content,
+            files: None,
+            parcel: Parcel { encrypt: None, zip },
+            ttl: Some(ttl.max(1)),
+            receipts_travel: false,
+            now: self.clock.now(),
+            message: Outgoing::V2(message),
         };
         self.keep(departure).await.map_err(|error| {
             tracing::error!(%error, "outbound_not_kept");
@@ -83,8 +169,24 @@ impl BridgeCarrier {
         })
     }
 
+    /// From now on the mail of `agent` comes in `generation`. What is kept in memory only spares the store.
+    async fn takes_in(&self, agent: &AgentName, generation: Generation) {
+        if self.names.get().agent(agent).is_none() {
+            return;
+        }
+        let taking = || self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        if taking().get(agent) == Some(&generation) {
+            return;
+        }
+        match self.store.switch(agent.clone(), generation).await {
+            Ok(()) => drop(taking().insert(agent.clone(), generation)),
+            // Its mail stays where it is, and goes over with the next take.
+            Err(error) => tracing::error!(%agent, %error, "generation_not_kept"),
+        }
+    }
+
     /// Detached from the caller: a client that goes away after the commit must not take the bell with it.
-    async fn keep(&self, departure: Departure) -> Result<Sent, StoreError> {
+    async fn keep(&self, departure: Departure) -> Result<v2::Created, StoreError> {
         let (store, wake) = (self.store.clone(), Arc::clone(&self.wake));
         let kept = tokio::spawn(async move {
             let sent = store.depart(departure).await?;
@@ -94,21 +196,36 @@ impl BridgeCarrier {
         kept.await.map_err(|error| StoreError::Other(error.to_string()))?
     }
 
-    fn remote(&self, agent: &AgentName, to: &str) -> Result<AddressedAgent, ApiError> {
-        if self.relay == RelayMode::Off {
+    async fn named_files(&self, agent: &AgentName, options: &Options) -> Result<Files, ApiError> {
+        let Some(name) = options.files.clone() else { return Ok(Files::Are(None)) };
+        let uploaded = self.store.uploaded(agent.clone(), name, self.clock.now()).await.map_err(busy)?;
+        Ok(uploaded.map_or(Files::Gone, |zip| Files::Are(Some(zip))))
+    }
+
+    async fn has_departed(&self, agent: &AgentName, id: &DshId) -> Result<bool, ApiError> {
+        self.store.has_departed(agent.clone(), id.to_string()).await.map_err(busy)
+    }
+
+    fn remote(&self, agent: &str, to: &str, meant: Meant) -> Result<Destination, ApiError> {
+        if self.client.is_none() {
             return Err(ApiError::new(Code::NoSuchAgent, "redsyn.relay is off: nothing leaves this machine"));
         }
-        match self.names.get().meant(agent, to) {
-            Meant::Remote(remote) => Ok(remote),
+        match meant {
+            Meant::Remote(remote) => Ok(remote.into()),
             Meant::SenderUnlisted => Err(unlisted(agent)),
             Meant::Malformed(why) => Err(ApiError::bad_request(format!("{to:?} is no address: {why}"))),
-            Meant::Topic(_) => Err(ApiError::bad_request("topics cannot be published to yet")),
+            Meant::Topic(topic) => Ok(Destination::Topic(topic)),
             Meant::Local | Meant::Own(_) => Err(ApiError::no_such_agent()),
         }
     }
 }
 
-fn unlisted(agent: &AgentName) -> ApiError {
+pub(super) fn busy(error: StoreError) -> ApiError {
+    tracing::error!(%error, "bridge_store_failed");
+    ApiError::busy()
+}
+
+fn unlisted(agent: &str) -> ApiError {
     let why = format!("{agent} has no REDSYN address: list it under redsyn.agents in the configuration");
     ApiError::new(Code::Forbidden, why)
 }
@@ -116,7 +233,9 @@ fn unlisted(agent: &AgentName) -> ApiError {
 fn refused(why: CannotLeave) -> ApiError {
     match why {
         CannotLeave::TooLarge(_) => ApiError::new(Code::TooLarge, why.to_string()),
-        CannotLeave::NotJson(_) | CannotLeave::Options(_) => ApiError::bad_request(why.to_string()),
+        CannotLeave::NotJson(_) | CannotLeave::Options(_) | CannotLeave::Files(_) => {
+            ApiError::bad_request(why.to_string())
+        }
     }
 }
 
@@ -133,13 +252,61 @@ impl Carrier for BridgeCarrier {
         Box::pin(self.depart(message))
     }
 
-    fn peers(&self) -> Vec<Peer> {
-        // Presence from the relay's directory comes with the whole of mapping §1; until then a contact is listed
-        // as never seen, which is what we know.
-        let never = crate::domain::clock::Timestamp::from_millis(0);
-        let peer =
-            |alias: &String| Peer { agent: Party::new(alias.as_str()), online: false, last_seen: never };
-        self.names.get().contacts().map(|(alias, _)| peer(alias)).collect()
+    fn route_v2(&self, from: &Name, to: &Name) -> Route {
+        match self.names.get().meant_v2(from, to) {
+            Meant::Local => Route::Local,
+            Meant::Own(agent) => Route::LocalAs(agent),
+            Meant::Remote(_) | Meant::Topic(_) | Meant::Malformed(_) | Meant::SenderUnlisted => Route::Away,
+        }
+    }
+
+    fn send_v2(&self, message: v2::NewMessage) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
+        Box::pin(self.depart_v2(message))
+    }
+
+    fn withdraw_v2(&self, agent: Name, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async move {
+            let agent = self.names.get().agent_of(&agent).ok_or_else(ApiError::no_such_message)?.clone();
+            self.withdraw_in(agent, id, Generation::V2).await
+        })
+    }
+
+    fn wakeups_v2(&self) -> Wakeups<Name> {
+        self.bells.v2.clone()
+    }
+
+    fn takes<'a>(&'a self, taker: Taker<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let names = self.names.get();
+            let (agent, generation) = match taker {
+                Taker::V1(agent) => (agent, Generation::V1),
+                Taker::V2(name) => match names.agent_of(name) {
+                    Some(agent) => (agent, Generation::V2),
+                    None => return,
+                },
+            };
+            // Before the look into the mailbox: what it finds must come where it is looked for.
+            self.takes_in(agent, generation).await;
+            self.presence.touched(agent).await;
+        })
+    }
+
+    fn parcels(&self) -> Option<&dyn Parcels> {
+        Some(self)
+    }
+
+    fn peers(&self) -> BoxFuture<'_, Vec<Peer>> {
+        Box::pin(self.remote_peers())
+    }
+
+    fn known_as(&self, from: &AgentName, to: &str) -> Vec<String> {
+        let names = self.names.get();
+        names.known_as(&names.meant(from, to))
+    }
+
+    fn known_as_v2(&self, from: &Name, to: &Name) -> Vec<String> {
+        let names = self.names.get();
+        names.known_as(&names.meant_v2(from, to))
     }
 
     fn ended(&self) {

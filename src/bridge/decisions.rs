@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::bells::Bells;
 use super::events::{Event, Events};
 use super::mapping;
 use super::names::CurrentNames;
 use super::release::Decided;
 use crate::domain::clock::SharedClock;
-use crate::domain::wakeups::Wakeups;
-use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::store::StoreError;
 use crate::store::bridge::{Acceptance, Failure, Released};
@@ -30,7 +29,7 @@ pub struct Decisions {
     /// Rings the outbound pump.
     pub wake_outbound: Arc<Notify>,
     /// Rings the senders of what failed.
-    pub wakeups: Wakeups<AgentName>,
+    pub wakeups: Bells,
     pub decided: Arc<Decided>,
 }
 
@@ -43,7 +42,7 @@ impl Decisions {
             events: Events::default(),
             clock,
             wake_outbound: Arc::default(),
-            wakeups: Wakeups::default(),
+            wakeups: Bells::default(),
             decided: Arc::default(),
         }
     }
@@ -70,7 +69,7 @@ impl Decisions {
         let mut rejected = Released { inbound: inbound.len(), outbound: 0 };
         self.decided.rejected(inbound);
         for held in self.store.held_out().await? {
-            if held.entry.remote.agent.person() != person {
+            if held.entry.remote.person() != Some(person.clone()) {
                 continue;
             }
             let why = format!("a person here rejected it: {}", held.reason);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::bells::Bells;
 use super::events::{Event, Events};
 use super::judge::Verdict;
 use super::keys::KeyRing;
@@ -21,7 +22,6 @@ use crate::crypto::sign::VerifyingKey;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
-use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
@@ -52,7 +52,7 @@ pub struct Inbound {
     /// Rung when an error reply was put into the outbox.
     pub wake_outbound: Arc<tokio::sync::Notify>,
     /// Rings the agent that mail has come for.
-    pub wakeups: Wakeups<AgentName>,
+    pub wakeups: Bells,
     /// What decisions about held mail have left to do.
     pub decided: Arc<Decided>,
 }

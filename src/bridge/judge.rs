@@ -3,6 +3,7 @@
 
 use super::inbound::Inbound;
 use super::mapping::Opened;
+use super::{archive, spill};
 use crate::config::redsyn::{Accept, MappedAgent};
 use crate::crypto::seal as sealing;
 use crate::crypto::sealed_content::SealedContent;
@@ -69,6 +70,14 @@ impl Inbound {
             Ok(zip) => zip,
             Err(verdict) => return verdict,
         };
+        if let Some(zip) = opened.zip.as_deref().filter(|zip| archive::is_zip(zip))
+            && let Err(error) = archive::check(zip)
+        {
+            return Verdict::Refuse { why: format!("its files are not taken: {error}") };
+        }
+        if let Err(why) = spill::put_back(&mut opened) {
+            return Verdict::Refuse { why };
+        }
         Verdict::Deliver { signer, opened: Box::new(opened) }
     }
 

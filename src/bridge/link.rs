@@ -12,9 +12,10 @@ use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::address::{AgentAddress, TopicAddress};
 use crate::proto::redsyn::keys::KeyRegistration;
 use crate::redsyn_client::{Announcement, CallError, RelayClient};
+use crate::store::sqlite::bridge::BridgeStore;
 
 /// Without a successful call for this long the link is not called connected (mapping §6).
 const FRESH: Duration = Duration::from_secs(60);
@@ -37,6 +38,7 @@ pub enum LinkState {
 #[derive(Debug)]
 pub struct Link {
     client: RelayClient,
+    store: BridgeStore,
     keys: Arc<KeyRing>,
     names: Arc<CurrentNames>,
     clock: SharedClock,
@@ -55,6 +57,7 @@ pub struct Link {
 impl Link {
     pub fn new(
         client: RelayClient,
+        store: BridgeStore,
         keys: Arc<KeyRing>,
         names: Arc<CurrentNames>,
         clock: SharedClock,
@@ -64,6 +67,7 @@ impl Link {
         let introducing = Mutex::new(());
         Self {
             client,
+            store,
             keys,
             names,
             clock,
@@ -171,6 +175,7 @@ impl Link {
             }
         }
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = all_refused;
+        self.subscribe().await?;
         match refused {
             Some(error) if announced == 0 => Err(error),
             _ => {
@@ -213,6 +218,45 @@ impl Link {
             }
         }
         self.client.register_key(&self.keys.current().registration()).await
+    }
+
+    /// Subscribes to the configured topics, and unsubscribes from those that have left the configuration (mapping
+    /// §10). What the relay refuses alone stops nothing else.
+    async fn subscribe(&self) -> Result<(), CallError> {
+        let names = self.names.get();
+        let wanted: Vec<_> = names
+            .agents()
+            .flat_map(|(_, agent)| agent.topics.iter().map(|topic| (agent.address.clone(), topic.clone())))
+            .collect();
+        for (address, topic) in &wanted {
+            match self.client.subscribe(address, topic).await {
+                // Remembered only now: the worst that a crash before this does is one subscription too many.
+                Ok(()) => self.remember(address, topic, true).await,
+                Err(error) if error.is_worth_retrying() => return Err(error),
+                Err(error) => tracing::error!(%address, %topic, %error, "topic_not_subscribed"),
+            }
+        }
+        let remembered = match self.store.subscriptions().await {
+            Ok(remembered) => remembered,
+            Err(error) => {
+                tracing::error!(%error, "subscriptions_unreadable");
+                return Ok(());
+            }
+        };
+        for (address, topic) in remembered.into_iter().filter(|one| !wanted.contains(one)) {
+            match self.client.unsubscribe(&address, &topic).await {
+                Ok(()) => self.remember(&address, &topic, false).await,
+                Err(error) if error.is_worth_retrying() => return Err(error),
+                Err(error) => tracing::error!(%address, %topic, %error, "topic_not_unsubscribed"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn remember(&self, address: &AgentAddress, topic: &TopicAddress, listens: bool) {
+        if let Err(error) = self.store.listens(address.clone(), topic.clone(), listens).await {
+            tracing::error!(%address, %topic, %error, "subscription_not_kept");
+        }
     }
 
     /// A call succeeded.

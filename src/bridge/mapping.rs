@@ -3,20 +3,25 @@
 use serde_json::{Map, Value, json};
 
 use super::names::Names;
-use crate::config::redsyn::MappedAgent;
+use super::options::Options;
+use crate::config::redsyn::{Grant, MappedAgent};
 use crate::crypto::sign::VerifyingKey;
 use crate::crypto::{jcs, json as ijson, sha256};
+use crate::domain::acl;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::LocalKind;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v1::envelope::{Kind as DshKind, MessageType};
-use crate::proto::redsyn::address::SessionId;
+use crate::proto::dsh::v2::message::{Kind as V2Kind, Mode};
+use crate::proto::redsyn::address::{AgentAddress, SessionId};
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
-use crate::proto::redsyn::ids::{BODY_LIMIT, Kind, MessageId, TTL_MAX_SECS};
+use crate::proto::redsyn::ids::{Kind, MessageId};
+use crate::store::bridge::generation;
 use crate::store::bridge::{Arrival, Content, OutboxEntry};
 use crate::store::local::NewMessage;
+use crate::store::v2;
 
 /// Marks the reference in which what dsh has and REDSYN has not travels (mapping §4).
 const EXTRAS_URN: &str = "urn:dsh-agent-relay:envelope:1";
@@ -25,58 +30,18 @@ const PLAIN_ID_MAX: usize = 128;
 /// The deepest nesting that travels. JSON readers stop at 128 levels; an envelope, a seal, an answer of the relay and
 /// the local message at the other end each add some.
 const DEEPEST: usize = 100;
-/// What sealing adds beside base64: the frame of the sealed JSON and of `enc`, with its keys, nonces and tag.
-const SEAL_FRAME: usize = 640;
 
 /// Why a local message cannot leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotLeave {
-    #[error("the message is over the 64 KB that a REDSYN body may have{0}")]
+    #[error("the message is too large: {0}")]
     TooLarge(&'static str),
+    #[error("redsyn.files: {0}")]
+    Files(String),
     #[error("the body cannot travel: {0}")]
     NotJson(String),
     #[error("redsyn.{0}")]
     Options(&'static str),
-}
-
-/// What a sender may say for the journey, in the additive field `redsyn` (mapping §5).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Seconds.
-    pub ttl: Option<u64>,
-    pub refs: Vec<Value>,
-}
-
-impl Options {
-    /// # Errors
-    /// When a field is not what it should be.
-    pub fn parse(redsyn: Option<&Value>) -> Result<Self, CannotLeave> {
-        let Some(redsyn) = redsyn else { return Ok(Self::default()) };
-        let ttl = match redsyn.get("ttl") {
-            None | Some(Value::Null) => None,
-            Some(ttl) => {
-                let secs = ttl.as_u64().filter(|ttl| *ttl > 0);
-                let secs = secs.ok_or(CannotLeave::Options("ttl is whole seconds above 0"))?;
-                // No plan grants more (spec, «Límites»), and what crossed is remembered for no longer.
-                Some(secs.min(TTL_MAX_SECS))
-            }
-        };
-        let refs = match redsyn.get("refs") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(refs)) if refs.iter().all(Value::is_object) => refs.clone(),
-            Some(_) => return Err(CannotLeave::Options("refs is a list of objects")),
-        };
-        if redsyn.get("files").is_some_and(|files| !files.is_null()) {
-            return Err(CannotLeave::Options("files cannot be sent yet"));
-        }
-        if redsyn.get("encrypt").is_some_and(|encrypt| !encrypt.is_null()) {
-            // To ignore it could send in the open what was meant to be sealed.
-            return Err(CannotLeave::Options(
-                "encrypt cannot be chosen for one message yet; the configuration's holds",
-            ));
-        }
-        Ok(Self { ttl, refs })
-    }
 }
 
 /// The REDSYN id of a local message: the same where the alphabet allows, else `x` and the SHA-256 of it in hex.
@@ -105,11 +70,11 @@ pub fn local_kind(message: &NewMessage) -> LocalKind {
     }
 }
 
-/// The REDSYN body and references of a local message. `may_be_sealed` says to leave room for the seal.
+/// The REDSYN body and references of a local message, however long.
 ///
 /// # Errors
-/// When it does not fit into 64 KB, or is JSON that cannot be signed.
-pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> Result<Content, CannotLeave> {
+/// When it is JSON that cannot be signed.
+pub fn content(message: &NewMessage, options: &Options) -> Result<Content, CannotLeave> {
     let value = ijson::parse(message.body.as_json().as_bytes())
         .map_err(|error| CannotLeave::NotJson(error.to_string()))?;
     if !is_shallow(&value, DEEPEST) || !options.refs.iter().all(|reference| is_shallow(reference, DEEPEST)) {
@@ -122,16 +87,34 @@ pub fn content(message: &NewMessage, options: &Options, may_be_sealed: bool) -> 
     };
     let mut refs = options.refs.clone();
     if message.ack {
-        let extras =
-            jcs::canonical(&json!({"ack": true})).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
-        refs.push(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&extras)}));
-    }
-    body.check_size().map_err(|_| CannotLeave::TooLarge(""))?;
-    let refs_len: usize = refs.iter().map(|reference| reference.to_string().len() + 1).sum();
-    if may_be_sealed && (body.as_value().to_string().len() + refs_len + SEAL_FRAME) * 4 / 3 > BODY_LIMIT {
-        return Err(CannotLeave::TooLarge(" once it is sealed (about 48 KB in the clear)"));
+        refs.push(extras_ref(&json!({"ack": true}))?);
     }
     Ok(Content { body, refs })
+}
+
+/// The same for the second generation, whose bodies are texts.
+///
+/// # Errors
+/// When what it has beside the text cannot be signed.
+pub fn content_v2(message: &v2::NewMessage) -> Result<Content, CannotLeave> {
+    let extras = generation::envelope_of(message);
+    let refs = if extras.is_empty() { Vec::new() } else { vec![extras_ref(&Value::Object(extras))?] };
+    Ok(Content { body: Body::text(message.body.as_str()), refs })
+}
+
+/// The reference in which what REDSYN has no field for travels (mapping §4).
+fn extras_ref(extras: &Value) -> Result<Value, CannotLeave> {
+    let note = jcs::canonical(extras).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
+    Ok(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&note)}))
+}
+
+/// How a message of the second generation calls itself.
+pub const fn local_kind_v2(kind: V2Kind) -> LocalKind {
+    match kind {
+        V2Kind::Request => LocalKind::Request,
+        V2Kind::Reply => LocalKind::Reply,
+        V2Kind::Message | V2Kind::Event => LocalKind::Message,
+    }
 }
 
 fn is_shallow(value: &Value, levels: usize) -> bool {
@@ -200,7 +183,10 @@ pub struct Delivery<'a> {
 /// The local message of a delivered envelope. Its `parentId` is filled in by the store, which knows the local id.
 pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     let envelope = delivery.envelope;
-    let (extras, refs) = take_extras(delivery.opened.refs);
+    let (mut extras, refs) = take_extras(delivery.opened.refs);
+    let ack = extras.remove("ack").and_then(|ack| ack.as_bool()).unwrap_or(false);
+    let is_verified = delivery.signer.as_ref().is_some_and(|(_, verified)| *verified);
+    permit(&mut extras, &delivery.mapped.grant, &envelope.from.agent, is_verified);
     let from = delivery.names.local_name(&envelope.from.agent);
     let mut message = NewMessage::new(
         DshId::new(envelope.id.as_str()),
@@ -215,10 +201,25 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     };
     message.body = JsonText::from(&inbound(&delivery.opened.body));
     message.root_id = envelope.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
-    message.ack = extras.get("ack").and_then(Value::as_bool).unwrap_or(false);
+    message.ack = ack;
     message.expires_at = delivery.expires_at;
-    message.redsyn =
-        Some(metadata(&delivery.session, &delivery.signer, envelope, &refs, delivery.opened.encrypted));
+    let mut told = metadata(
+        &delivery.session,
+        &delivery.signer,
+        envelope,
+        &refs,
+        delivery.opened.zip.as_deref(),
+        delivery.opened.encrypted,
+    );
+    if let Value::Object(fields) = &mut told {
+        if matches!(delivery.opened.body.view(), BodyView::Json(_)) {
+            fields.insert("type".into(), json!("application/json"));
+        }
+        if !extras.is_empty() {
+            fields.insert("envelope".into(), Value::Object(extras));
+        }
+    }
+    message.redsyn = Some(told);
     Arrival {
         agent: delivery.agent.clone(),
         address: delivery.mapped.address.clone(),
@@ -238,6 +239,24 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
     }
 }
 
+/// Remote text is data: from outside nobody does more than read, unless the configuration grants it to that address
+/// and a person has confirmed the key (mapping §9). Nothing but the known fields comes in.
+fn permit(extras: &mut Map<String, Value>, grant: &Grant, from: &AgentAddress, is_verified: bool) {
+    let named = |patterns: &[String]| patterns.iter().any(|pattern| acl::matches(pattern, &from.to_string()));
+    let wanted = extras.get("execution_mode").and_then(Value::as_str).and_then(Mode::parse);
+    let is_granted = match wanted.unwrap_or_default() {
+        Mode::Read => true,
+        Mode::Continue => is_verified && (named(&grant.continues) || named(&grant.write)),
+        Mode::Write => is_verified && named(&grant.write),
+    };
+    extras.retain(|name, value| match name.as_str() {
+        "context" | "topic" | "session_ref" => value.is_string(),
+        "execution_mode" => is_granted && wanted.is_some_and(|mode| mode != Mode::Read),
+        "allow_shared_write" => is_granted && wanted == Some(Mode::Write) && value.as_bool() == Some(true),
+        _ => false,
+    });
+}
+
 /// Splits our own reference from the sender's.
 fn take_extras(refs: Vec<Value>) -> (Map<String, Value>, Vec<Value>) {
     let is_ours = |reference: &Value| reference.get("url").and_then(Value::as_str) == Some(EXTRAS_URN);
@@ -253,9 +272,11 @@ fn metadata(
     signer: &Option<(VerifyingKey, bool)>,
     envelope: &DeliveredEnvelope,
     refs: &[Value],
+    zip: Option<&[u8]>,
     encrypted: bool,
 ) -> Value {
-    let files = envelope.files.as_ref().map(|files| json!({"bytes": files.bytes, "sha256": files.sha256}));
+    // Of the bytes that the recipient can fetch: opened, and without a body that was put back.
+    let files = zip.map(|zip| json!({"bytes": zip.len(), "sha256": sha256::hex(zip)}));
     json!({
         "address": envelope.from.to_string(),
         "kind": envelope.kind,
@@ -285,7 +306,7 @@ pub fn undelivered(
     now: Timestamp,
 ) -> Option<NewMessage> {
     let local_id = entry.local_id.as_deref()?;
-    let from = crate::proto::dsh::names::Party::new(names.local_name(&entry.remote.agent));
+    let from = crate::proto::dsh::names::Party::new(names.called(&entry.remote));
     let mut notice = NewMessage::new(DshId::new(format!("undelivered:{local_id}")), from, &entry.agent, now);
     let parent = JsonText::from(&json!(local_id));
     notice.kind = DshKind::Reply;
@@ -293,7 +314,7 @@ pub fn undelivered(
     notice.reply_to = Some(parent.clone());
     notice.parent_id = Some(parent);
     notice.root_id = entry.thread.as_ref().map(|thread| JsonText::from(&json!(thread)));
-    notice.redsyn = Some(json!({"error": true, "address": entry.remote.agent.to_string()}));
+    notice.redsyn = Some(json!({"error": true, "address": entry.remote.base().to_string()}));
     Some(notice)
 }
 
@@ -313,7 +334,7 @@ mod tests {
     }
 
     fn sent(body: &str) -> Body {
-        content(&message(body), &Options::default(), true).unwrap().body
+        content(&message(body), &Options::default()).unwrap().body
     }
 
     #[test]
@@ -343,24 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_before_it_is_kept() {
-        let body = |len: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(len));
-        let refused = |len, sealed| content(&message(&body(len)), &Options::default(), sealed).is_err();
-        assert!(!refused(48_000, true));
-        assert!(refused(49_000, true));
-        assert!(!refused(65_000, false));
-        assert!(refused(65_536, false));
-    }
-
-    #[test]
     fn what_no_reader_could_take_apart_again_does_not_leave() {
         let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
-        assert!(content(&message(&nested(DEEPEST - 1)), &Options::default(), true).is_ok());
-        let refused = content(&message(&nested(DEEPEST)), &Options::default(), true);
+        assert!(content(&message(&nested(DEEPEST - 1)), &Options::default()).is_ok());
+        let refused = content(&message(&nested(DEEPEST)), &Options::default());
         assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
         let deep = json!({"url": serde_json::from_str::<Value>(&nested(DEEPEST)).unwrap()});
-        let options = Options { refs: vec![deep], ttl: None };
-        assert!(matches!(content(&message("{}"), &options, true), Err(CannotLeave::NotJson(_))));
+        let options = Options { refs: vec![deep], ..Options::default() };
+        assert!(matches!(content(&message("{}"), &options), Err(CannotLeave::NotJson(_))));
     }
 
     #[test]
@@ -368,7 +379,7 @@ mod tests {
         let receipt = |body: &str| {
             let mut receipt = message(body);
             receipt.message_type = MessageType::Ack;
-            content(&receipt, &Options::default(), true).unwrap().body
+            content(&receipt, &Options::default()).unwrap().body
         };
         assert_eq!(receipt(r#"{"status":"ok"}"#), Body::json(json!({"receipt": "ok"})));
         let error = receipt(r#"{"status":"error","error":"no such file"}"#);
@@ -377,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_lone_surrogate_cannot_be_signed() {
-        let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default(), true);
+        let refused = content(&message(r#"{"text":"\ud83e"}"#), &Options::default());
         assert!(matches!(refused, Err(CannotLeave::NotJson(_))));
     }
 
@@ -385,20 +396,9 @@ mod tests {
     fn the_wish_for_a_receipt_survives_two_bridges() {
         let mut wished = message(r#"{"text":"hi"}"#);
         wished.ack = true;
-        let options = Options { refs: vec![json!({"url": "https://git.example"})], ttl: None };
-        let (extras, refs) = take_extras(content(&wished, &options, true).unwrap().refs);
+        let options = Options { refs: vec![json!({"url": "https://git.example"})], ..Options::default() };
+        let (extras, refs) = take_extras(content(&wished, &options).unwrap().refs);
         assert_eq!(extras.get("ack"), Some(&json!(true)));
         assert_eq!(refs, options.refs);
-    }
-
-    #[test]
-    fn options_are_checked() {
-        assert!(Options::parse(Some(&json!({"ttl": 0}))).is_err());
-        assert!(Options::parse(Some(&json!({"refs": "x"}))).is_err());
-        assert!(Options::parse(Some(&json!({"files": ["x"]}))).is_err());
-        assert!(Options::parse(Some(&json!({"encrypt": "require"}))).is_err());
-        assert_eq!(Options::parse(Some(&json!({"ttl": u64::MAX}))).unwrap().ttl, Some(TTL_MAX_SECS));
-        assert_eq!(Options::parse(Some(&json!({"ttl": 60}))).unwrap().ttl, Some(60));
-        assert_eq!(Options::parse(None).unwrap(), Options::default());
     }
 }

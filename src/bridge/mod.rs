@@ -1,8 +1,11 @@
 //! The bridge: gives each listed local agent a REDSYN address and carries messages both ways (design: mapping).
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
+mod archive;
+pub mod bells;
 pub mod carrier;
 pub mod decisions;
+mod directory;
 pub mod events;
 pub mod inbound;
 mod judge;
@@ -10,9 +13,12 @@ pub mod keys;
 pub mod link;
 pub mod mapping;
 pub mod names;
+pub mod options;
 pub mod outbound;
+mod parcels;
 pub mod presence;
 mod recipient;
 pub mod release;
 mod seal;
+pub mod spill;
 pub mod supervisor;

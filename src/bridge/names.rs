@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::config::redsyn::{MappedAgent, RedsynConfig};
 use crate::proto::dsh::names::AgentName;
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::address::{
     AddressedAgent, AgentAddress, Destination, Session, ShortAddress, TopicAddress,
 };
@@ -108,6 +109,50 @@ impl Names {
         }
     }
 
+    /// The agent with an address that the second generation calls so.
+    pub fn agent_of(&self, name: &Name) -> Option<&AgentName> {
+        self.agents.keys().find(|agent| Name::of(agent.as_str()) == *name)
+    }
+
+    /// [`Names::meant`] for the second generation, which knows no capital letters.
+    pub fn meant_v2(&self, from: &Name, to: &Name) -> Meant {
+        let to = to.as_str();
+        let (base, session) = to.split_once('#').map_or((to, None), |(base, session)| (base, Some(session)));
+        let alias = self.contacts.keys().find(|alias| Name::of(alias).as_str() == base);
+        let to = match (alias, session) {
+            (Some(alias), Some(session)) => format!("{alias}#{session}"),
+            (Some(alias), None) => alias.clone(),
+            (None, _) => to.to_owned(),
+        };
+        match self.agent_of(from).cloned().or_else(|| AgentName::parse(from.as_str())) {
+            Some(agent) => self.meant(&agent, &to),
+            None if alias.is_some() || to.contains('/') => Meant::SenderUnlisted,
+            None => Meant::Local,
+        }
+    }
+
+    /// All names of whom is meant: an address, its aliases, and the local name of an agent of this node.
+    pub fn known_as(&self, meant: &Meant) -> Vec<String> {
+        let (address, own) = match meant {
+            Meant::Remote(remote) => (Some(&remote.agent), None),
+            Meant::Own(agent) => (self.agent(agent).map(|mapped| &mapped.address), Some(agent.to_string())),
+            Meant::Topic(topic) => return vec![topic.to_string()],
+            Meant::Local | Meant::Malformed(_) | Meant::SenderUnlisted => (None, None),
+        };
+        let aliases = self.contacts.iter().filter(|(_, contact)| Some(*contact) == address);
+        let aliases = aliases.map(|(alias, _)| alias.clone());
+        address.map(ToString::to_string).into_iter().chain(aliases).chain(own).collect()
+    }
+
+    /// The same of a topic, too: that is called as it is.
+    pub fn called(&self, remote: &Destination) -> String {
+        remote.agent().map_or_else(|| remote.to_string(), |agent| self.local_name(agent))
+    }
+
+    pub fn is_own(&self, address: &AgentAddress) -> bool {
+        self.by_address.contains_key(address)
+    }
+
     /// What a remote agent is called here: its alias, or its address without session.
     pub fn local_name(&self, remote: &AgentAddress) -> String {
         self.aliases.get(remote).cloned().unwrap_or_else(|| remote.to_string())
@@ -150,6 +195,14 @@ mod tests {
         assert_eq!(meant("acme/finance/ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
         assert_eq!(meant("ana/shout"), Meant::Own(AgentName::parse("shout").unwrap()));
         assert_eq!(meant("me"), Meant::Own(AgentName::parse("shout").unwrap()), "also by an alias");
+    }
+
+    #[test]
+    fn whoever_is_meant_is_known_by_all_names() {
+        let known = |to: &str| names().known_as(&meant(to));
+        assert_eq!(known("bobby#s4"), ["globex/erp/bob/billing", "bob", "bobby"]);
+        assert_eq!(known("ana/shout"), ["acme/finance/ana/shout", "me", "shout"]);
+        assert!(known("shout").is_empty(), "a bare name says it all");
     }
 
     #[test]

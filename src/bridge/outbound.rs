@@ -1,14 +1,15 @@
 //! The outbound pump: sends what is due in the outbox, one message of a conversation at a time, until the relay
 //! has answered for it (mapping §6).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::bells::Bells;
 use super::events::{Event, Events};
 use super::keys::KeyRing;
 use super::link::Link;
@@ -20,8 +21,7 @@ use crate::crypto::sign::VerifyingKey;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
-use crate::domain::wakeups::Wakeups;
-use crate::proto::dsh::names::{AgentName, brief};
+use crate::proto::dsh::names::brief;
 use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
@@ -36,6 +36,8 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two looks into the outbox: what was put there without ringing, or expires while it is
 /// held, waits no longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Why an entry waits whose sender has withdrawn it and that nobody has ended yet.
+const WITHDRAWING: &str = "its sender is taking it back";
 /// How long an entry rests whose sending has panicked: at once it would only do so again.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
@@ -54,8 +56,13 @@ pub struct Outbound {
     /// Rung after a commit that added to the outbox.
     pub wake: Arc<Notify>,
     /// Rings the sender that a failure is told to.
-    pub wakeups: Wakeups<AgentName>,
+    pub wakeups: Bells,
+    /// The entries that are being sent: none of them can be taken back now.
+    pub in_flight: InFlight,
 }
+
+/// The entries of the outbox that are being sent.
+pub type InFlight = watch::Sender<HashSet<i64>>;
 
 /// The tasks that send, and the entry each has.
 #[derive(Debug, Default)]
@@ -67,10 +74,24 @@ struct Sends {
 /// What a try has come to.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Accepted { receipt: Receipt, sealed: bool },
-    Later { why: String, asked: Option<Duration> },
-    Hold { why: String, key: Option<VerifyingKey> },
-    Failed { code: &'static str, why: String },
+    Accepted {
+        receipt: Receipt,
+        sealed: bool,
+    },
+    Later {
+        why: String,
+        asked: Option<Duration>,
+    },
+    Hold {
+        why: String,
+        key: Option<VerifyingKey>,
+    },
+    Failed {
+        code: &'static str,
+        why: String,
+    },
+    /// It was settled or stopped meanwhile.
+    Nothing,
 }
 
 impl Outbound {
@@ -111,6 +132,10 @@ impl Outbound {
                 }
                 if sends.entries.values().all(|seq| *seq != entry.seq) {
                     let (pump, seq) = (Arc::clone(self), entry.seq);
+                    // Before it looks whether it may be sent: whoever stops it looks here afterwards.
+                    self.in_flight.send_modify(|entries| {
+                        entries.insert(seq);
+                    });
                     let task = sends.tasks.spawn(async move { pump.send(entry).await });
                     sends.entries.insert(task.id(), seq);
                 }
@@ -126,13 +151,17 @@ impl Outbound {
             Err(error) => (error.id(), Some(error)),
         };
         let Some(seq) = sends.entries.remove(&task) else { return };
-        let Some(error) = panic else { return };
-        tracing::error!(seq, %error, "outbound_task_failed");
-        let (next, why) =
-            (self.clock.now().plus(PANIC_PAUSE), "sending it failed here; see the log".to_owned());
-        if let Err(error) = self.store.postpone(seq, next, why).await {
-            tracing::error!(seq, %error, "outbound_not_settled");
+        if let Some(error) = panic {
+            tracing::error!(seq, %error, "outbound_task_failed");
+            let (next, why) =
+                (self.clock.now().plus(PANIC_PAUSE), "sending it failed here; see the log".to_owned());
+            if let Err(error) = self.store.postpone(seq, next, why).await {
+                tracing::error!(seq, %error, "outbound_not_settled");
+            }
         }
+        self.in_flight.send_modify(|entries| {
+            entries.remove(&seq);
+        });
     }
 
     async fn send(&self, entry: OutboxEntry) {
@@ -153,6 +182,12 @@ impl Outbound {
         let (id, kind) = (entry.id.clone(), entry.kind);
         let now = self.clock.now();
         match outcome {
+            // Gone, or its sender wants it back; a withdrawal that nobody has ended leaves it until it expires.
+            Outcome::Nothing => {
+                self.store
+                    .postpone(entry.seq, now.plus(LOOK_AGAIN).min(entry.expires_at), WITHDRAWING.to_owned())
+                    .await?
+            }
             Outcome::Accepted { receipt, sealed } => {
                 self.link.found();
                 let to = receipt.to.clone().unwrap_or_else(|| entry.remote.to_string());
@@ -217,14 +252,22 @@ impl Outbound {
 
     /// One try, from the recipient's key to the relay's answer.
     async fn once(&self, entry: &OutboxEntry) -> Result<Outcome, CallError> {
-        let recipient = match self.recipient(entry).await? {
+        let parcel = match self.store.parcel(entry.seq).await {
+            Ok(Some(parcel)) => parcel,
+            Ok(None) => return Ok(Outcome::Nothing),
+            Err(error) => return Ok(Outcome::Later { why: error.to_string(), asked: None }),
+        };
+        let wish = parcel.encrypt.as_deref().and_then(Encrypt::parse);
+        let recipient = match self.recipient(entry, wish).await? {
             Recipient::Key(key) => Some(key),
             Recipient::Open => None,
             Recipient::Nobody(outcome) => return Ok(outcome),
         };
         let relay_now = self.client.relay_now();
         let now = self.clock.now();
-        match seal::envelope(entry, recipient.as_ref(), &self.keys.current(), now, relay_now, &*self.random) {
+        let zip = parcel.zip.as_deref();
+        let keys = self.keys.current();
+        match seal::envelope(entry, zip, recipient.as_ref(), &keys, now, relay_now, &*self.random) {
             Ok(envelope) => {
                 let receipt = self.client.send(&envelope).await?;
                 Ok(match other_message(entry, &receipt) {
@@ -258,7 +301,7 @@ fn other_message(entry: &OutboxEntry, receipt: &Receipt) -> Option<String> {
         return None;
     }
     let first: AddressedAgent = receipt.to.as_deref()?.parse().ok()?;
-    (first.agent != entry.remote.agent)
+    (Some(&first.agent) != entry.remote.agent())
         .then(|| format!("its id was used before, for a message to {}", first.agent))
 }
 

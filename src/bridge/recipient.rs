@@ -14,7 +14,11 @@ use crate::store::bridge::{OutboxEntry, PinState};
 impl Outbound {
     /// # Errors
     /// When the relay does not say.
-    pub(super) async fn recipient(&self, entry: &OutboxEntry) -> Result<Recipient, CallError> {
+    pub(super) async fn recipient(
+        &self,
+        entry: &OutboxEntry,
+        wish: Option<Encrypt>,
+    ) -> Result<Recipient, CallError> {
         if let Some(reply_key) = &entry.reply_key {
             // It came inside the sealed and signed request: nobody but its sender can have put it there.
             return Ok(reply_key.parse().map_or_else(
@@ -25,21 +29,31 @@ impl Outbound {
                 Recipient::Key,
             ));
         }
-        let address = &entry.remote.agent;
-        let recipient = match self.encrypt {
-            Encrypt::Never => self.keyless(address).await,
+        let encrypt = wish.unwrap_or(self.encrypt);
+        let Some(address) = entry.remote.agent() else {
+            return Ok(match encrypt {
+                Encrypt::Require => {
+                    let why =
+                        "an event goes to many and cannot be sealed, and `encrypt` is `require`".to_owned();
+                    Recipient::Nobody(Outcome::Failed { code: "no_key", why })
+                }
+                Encrypt::Prefer | Encrypt::Never => Recipient::Open,
+            });
+        };
+        let recipient = match encrypt {
+            Encrypt::Never => self.keyless(address, encrypt).await,
             Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {
                 Some(answer) => self.checked(address, &answer).await,
-                None if self.encrypt == Encrypt::Require => {
+                None if encrypt == Encrypt::Require => {
                     return Ok(Recipient::Nobody(self.unsealable(address).await?));
                 }
-                None => self.keyless(address).await,
+                None => self.keyless(address, encrypt).await,
             },
         };
         Ok(match recipient {
             Ok(recipient) => recipient,
             // What the bridge itself says ("the signature does not hold") holds no content and waits for nobody.
-            Err(NotYet::Held(..)) if entry.local_id.is_none() && self.encrypt != Encrypt::Require => {
+            Err(NotYet::Held(..)) if entry.local_id.is_none() && encrypt != Encrypt::Require => {
                 Recipient::Open
             }
             Err(NotYet::Held(why, key)) => Recipient::Nobody(Outcome::Hold { why, key }),
@@ -85,10 +99,12 @@ impl Outbound {
         }
     }
 
-    async fn keyless(&self, address: &AgentAddress) -> Result<Recipient, NotYet> {
+    async fn keyless(&self, address: &AgentAddress, encrypt: Encrypt) -> Result<Recipient, NotYet> {
         if self.store.was_sealed(address.clone()).await? {
-            let now =
-                if self.encrypt == Encrypt::Never { "redsyn.encrypt is `never` now" } else { "has none now" };
+            let now = match encrypt {
+                Encrypt::Never => "redsyn.encrypt is `never` now",
+                Encrypt::Prefer | Encrypt::Require => "has none now",
+            };
             let why = format!("{address} had a key and {now}: plain text waits for a person's consent");
             return Err(NotYet::Held(why, None));
         }

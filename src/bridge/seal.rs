@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use super::keys::NodeKeys;
+use crate::crypto::base64url;
 use crate::crypto::enc_key::EncKey;
-use crate::crypto::seal::{self, SealSecrets};
+use crate::crypto::seal::{self, SealSecrets, Sealed};
 use crate::crypto::sealed_content::SealedContent;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::Random;
@@ -21,6 +22,7 @@ const DRAWS: usize = 8;
 /// In words, when the entry cannot be sealed or signed: our own defect, since its body has been checked.
 pub(super) fn envelope(
     entry: &OutboxEntry,
+    zip: Option<&[u8]>,
     recipient: Option<&EncKey>,
     keys: &NodeKeys,
     now: Timestamp,
@@ -47,10 +49,14 @@ pub(super) fn envelope(
         let left = entry.expires_at.since(now).as_millis().div_ceil(1000).max(1);
         envelope.insert("ttl".into(), json!(u64::try_from(left).unwrap_or(u64::MAX)));
     }
-    let (body, refs) = match recipient {
-        Some(recipient) => (sealed_body(entry, recipient, keys, random)?, Vec::new()),
-        None => (entry.content.body.as_value().clone(), entry.content.refs.clone()),
+    let sealed = recipient.map(|recipient| sealed(entry, zip, recipient, keys, random)).transpose()?;
+    let (body, refs, zip) = match &sealed {
+        Some(sealed) => (sealed.enc.to_body(), Vec::new(), sealed.zip.as_deref()),
+        None => (entry.content.body.as_value().clone(), entry.content.refs.clone(), zip),
     };
+    if let Some(zip) = zip {
+        envelope.insert("files".into(), json!({"zip": base64url::zip_encode(zip)}));
+    }
     envelope.insert("body".into(), body);
     envelope.insert("refs".into(), Value::Array(refs));
     if entry.error {
@@ -60,12 +66,13 @@ pub(super) fn envelope(
     Ok(envelope)
 }
 
-fn sealed_body(
+fn sealed(
     entry: &OutboxEntry,
+    zip: Option<&[u8]>,
     recipient: &EncKey,
     keys: &NodeKeys,
     random: &dyn Random,
-) -> Result<Value, String> {
+) -> Result<Sealed, String> {
     let content = SealedContent {
         body: entry.content.body.as_value().clone(),
         refs: entry.content.refs.clone(),
@@ -76,8 +83,8 @@ fn sealed_body(
     for _ in 0..DRAWS {
         let secrets =
             SealSecrets { ephemeral: random.bytes(), nonce: random.bytes(), files_nonce: random.bytes() };
-        match seal::seal(recipient, &secrets, entry.id.as_str(), entry.kind.as_str(), &plaintext, None) {
-            Ok(sealed) => return Ok(sealed.enc.to_body()),
+        match seal::seal(recipient, &secrets, entry.id.as_str(), entry.kind.as_str(), &plaintext, zip) {
+            Ok(sealed) => return Ok(sealed),
             Err(error) => last = error.to_string(),
         }
     }

@@ -2,21 +2,23 @@
 //! bridge, so that the process can say so.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::bells::Bells;
 use super::carrier::BridgeCarrier;
 use super::decisions::Decisions;
+use super::directory::Directory;
 use super::events::Events;
 use super::inbound::Inbound;
 use super::keys::KeyRing;
 use super::link::Link;
 use super::names::{CurrentNames, Names};
-use super::outbound::Outbound;
+use super::outbound::{InFlight, Outbound};
 use super::presence::Presence;
 use super::release::Decided;
 use crate::config::redsyn::{MappedAgent, RedsynConfig};
@@ -95,20 +97,27 @@ impl Bridge {
         let decided = Arc::new(Decided::default());
         let link = Arc::new(Link::new(
             client.clone(),
+            store.clone(),
             Arc::clone(&keys),
             Arc::clone(&names),
             Arc::clone(&clock),
             Arc::clone(&random),
         ));
+        let in_flight = InFlight::default();
+        let bells = Bells { v1: wakeups, v2: Wakeups::default() };
         let carrier = BridgeCarrier {
+            bells: bells.clone(),
+            taking: Mutex::default(),
+            directory: Directory::default(),
             store: store.clone(),
             names: Arc::clone(&names),
             presence: Arc::clone(&presence),
-            relay: config.relay.clone(),
+            client: Some(client.clone()),
             encrypt: config.encrypt,
             receipts: config.receipts,
             clock: Arc::clone(&clock),
             wake: Arc::clone(&wake),
+            in_flight: in_flight.clone(),
         };
         let control = Control {
             decisions: Decisions {
@@ -117,7 +126,7 @@ impl Bridge {
                 events: events.clone(),
                 clock: Arc::clone(&clock),
                 wake_outbound: Arc::clone(&wake),
-                wakeups: wakeups.clone(),
+                wakeups: bells.clone(),
                 decided: Arc::clone(&decided),
             },
             link: Arc::clone(&link),
@@ -136,7 +145,8 @@ impl Bridge {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             wake: Arc::clone(&wake),
-            wakeups: wakeups.clone(),
+            wakeups: bells.clone(),
+            in_flight,
         });
         let inbound = Arc::new(Inbound {
             store,
@@ -149,7 +159,7 @@ impl Bridge {
             clock,
             random,
             wake_outbound: wake,
-            wakeups,
+            wakeups: bells.clone(),
             decided,
         });
         (Self { outbound, inbound, control, link, names, events }, carrier)

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
-use super::carrier::{Carrier, Route};
+use super::carrier::{Carrier, Route, Taker};
 use super::v2::V2;
 use super::view;
 use crate::config::Config;
@@ -88,7 +88,15 @@ impl Service {
         let v2_store = V2Store::new(store.db().clone(), random.clone());
         Self {
             auth: Auth::new(config, secret.clone(), clock.clone()),
-            v2: V2::new(config, secret, v2_store, clock.clone(), random.clone(), stopping.clone()),
+            v2: V2::new(
+                config,
+                secret,
+                v2_store,
+                clock.clone(),
+                random.clone(),
+                stopping.clone(),
+                carrier.clone(),
+            ),
             acl: Acl::new(
                 lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
             ),
@@ -140,7 +148,7 @@ impl Service {
     /// `busy`.
     pub async fn peers(&self) -> Result<answer::Peers, ApiError> {
         let mut peers = self.store.peers(self.clock.now().minus(v1::ONLINE)).await.map_err(busy)?;
-        for remote in self.carrier.peers() {
+        for remote in self.carrier.peers().await {
             // A bare name is always the local agent's.
             if peers.iter().all(|known| known.agent != remote.agent) {
                 peers.push(remote);
@@ -154,7 +162,7 @@ impl Service {
     /// `forbidden` by the ACL, `no_such_agent`, or what the carrier refuses.
     pub async fn send(&self, from: AgentName, request: request::Send) -> Result<answer::Accepted, ApiError> {
         let to = request.to.clone();
-        if !self.acl.allows(&from, &to) {
+        if !self.acl.allows(&from, &to, &self.carrier.known_as(&from, &to)) {
             let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
             return Err(ApiError::new(Code::Forbidden, text));
         }
@@ -220,7 +228,7 @@ impl Service {
         since: Option<DshId>,
         limit: u32,
     ) -> Result<answer::Polled, ApiError> {
-        self.carrier.touched(&agent).await;
+        self.carrier.takes(Taker::V1(&agent)).await;
         let poll = local::Poll { agent, since, limit, now: self.clock.now() };
         let polled = self.store.poll(poll).await.map_err(busy)?;
         Ok(answer::Polled { messages: view::envelopes(polled.messages), cursor: polled.cursor })
@@ -231,7 +239,7 @@ impl Service {
     /// # Errors
     /// `busy`.
     pub async fn pull(&self, agent: AgentName, request: request::Pull) -> Result<answer::Messages, ApiError> {
-        self.carrier.touched(&agent).await;
+        self.carrier.takes(Taker::V1(&agent)).await;
         let deadline = self.clock.now().plus(Duration::from_secs(request.wait_seconds.into()));
         let subscription = self.wakeups.subscribe(agent.clone());
         loop {

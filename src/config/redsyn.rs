@@ -78,6 +78,20 @@ pub enum Encrypt {
     Never,
 }
 
+impl Encrypt {
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Prefer, Self::Require, Self::Never].into_iter().find(|known| known.as_str() == word)
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::Never => "never",
+        }
+    }
+}
+
 /// Whether a local receipt travels as progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipts {

@@ -18,14 +18,66 @@ impl Acl {
         Self { allowed: lists.into_iter().map(|(agent, targets)| (agent, lower(targets))).collect() }
     }
 
-    pub fn allows(&self, from: &AgentName, to: &str) -> bool {
-        self.allowed.get(from).is_none_or(|targets| targets.contains(to))
+    /// `known_as` are the names that the recipient has beyond this machine: its address and those given to it here.
+    pub fn allows(&self, from: &AgentName, to: &str, known_as: &[String]) -> bool {
+        let Some(targets) = self.allowed.get(from) else { return true };
+        targets.contains(to) || known_as.iter().any(|name| names(targets.iter().map(String::as_str), name))
+    }
+}
+
+/// Whether a list names somebody, by name or by a pattern of addresses.
+pub(super) fn names<'a>(targets: impl Iterator<Item = &'a str>, name: &str) -> bool {
+    let name = name.to_lowercase();
+    let mut targets = targets;
+    targets.any(|target| target == name || (target.contains('/') && matches(target, &name)))
+}
+
+/// Whether an address (`org/team/user/agent`) fits a pattern of as many levels, each a name or `*`.
+pub fn matches(pattern: &str, address: &str) -> bool {
+    let (mut levels, mut names) = (pattern.split('/'), address.split('/'));
+    loop {
+        match (levels.next(), names.next()) {
+            (None, None) => return true,
+            (Some(level), Some(name)) if level == "*" || level == name => {}
+            _ => return false,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_has_several_names_is_allowed_under_any() {
+        let name = |text: &str| AgentName::parse(text).unwrap();
+        let acl = Acl::new([
+            (name("alias"), vec!["bob-billing".into()]),
+            (name("pattern"), vec!["globex/*/*/billing".into()]),
+            (name("other"), vec!["*/*/*/audit".into(), "*".into()]),
+        ]);
+        let known_as = ["globex/erp/bob/billing".to_owned(), "Bob-Billing".to_owned()];
+        for (from, allowed) in [("alias", true), ("pattern", true), ("other", false)] {
+            for to in ["bob-billing#s4", "globex/erp/bob/billing"] {
+                assert_eq!(acl.allows(&name(from), to, &known_as), allowed, "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pattern_fits_level_by_level() {
+        for (pattern, fits) in [
+            ("globex/erp/bob/billing", true),
+            ("globex/*/bob/*", true),
+            ("*/*/*/*", true),
+            ("globex/erp/bob", false),
+            ("globex/erp/bob/bill*", false),
+            ("*", false),
+            ("globex/erp/bob/billing/x", false),
+        ] {
+            assert_eq!(matches(pattern, "globex/erp/bob/billing"), fits, "{pattern}");
+        }
+    }
 
     #[test]
     fn lists_restrict_only_whom_they_name() {
@@ -44,7 +96,7 @@ mod tests {
             ("closed", "beta", false),
             ("beta", "alpha", true),
         ] {
-            assert_eq!(acl.allows(&name(from), to), allowed, "{from} -> {to}");
+            assert_eq!(acl.allows(&name(from), to, &[]), allowed, "{from} -> {to}");
         }
     }
 }

@@ -56,12 +56,40 @@ impl DshClient {
         self.call(Method::GET, path, String::new()).await
     }
 
+    /// `PUT` of bytes that are no JSON; the answer's JSON.
+    ///
+    /// # Errors
+    /// When no answer came, or one that is not 2xx.
+    pub async fn put_bytes(&self, path: &str, body: Vec<u8>) -> Result<Value, DshError> {
+        json(self.request(Method::PUT, path, body).await?).await
+    }
+
+    /// `GET` of bytes that are no JSON.
+    ///
+    /// # Errors
+    /// When no answer came, or one that is not 2xx.
+    pub async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, DshError> {
+        let answer = self.request(Method::GET, path, Vec::new()).await?;
+        if answer.status().is_success() {
+            return Ok(answer.bytes().await?.to_vec());
+        }
+        json(answer).await.map(|_| Vec::new())
+    }
+
     async fn call(&self, method: Method, path: &str, body: String) -> Result<Value, DshError> {
+        json(self.request(method, path, body.into_bytes()).await?).await
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<reqwest::Response, reqwest::Error> {
         let timestamp = self.clock.now().secs().to_string();
-        let parts = signing::signed(method.as_str(), path, &timestamp, body.as_bytes());
+        let parts = signing::signed(method.as_str(), path, &timestamp, &body);
         let signature = hmac::sha256_hex(self.secret.expose().as_bytes(), &parts);
-        let answer = self
-            .http
+        self.http
             .request(method, format!("{}{path}", self.base))
             .header(signing::AGENT_HEADER, self.agent.as_str())
             .header(signing::TIMESTAMP_HEADER, timestamp)
@@ -69,9 +97,12 @@ impl DshClient {
             .header(reqwest::header::CONTENT_TYPE, "application/json")
             .body(body)
             .send()
-            .await?;
-        let status = answer.status();
-        let body = answer.json().await.unwrap_or(Value::Null);
-        if status.is_success() { Ok(body) } else { Err(DshError::Refused { status: status.as_u16(), body }) }
+            .await
     }
+}
+
+async fn json(answer: reqwest::Response) -> Result<Value, DshError> {
+    let status = answer.status();
+    let body = answer.json().await.unwrap_or(Value::Null);
+    if status.is_success() { Ok(body) } else { Err(DshError::Refused { status: status.as_u16(), body }) }
 }

@@ -17,7 +17,7 @@ use super::time::RelayTime;
 use crate::crypto::base64url;
 use crate::crypto::secret::Secret;
 use crate::domain::clock::{SharedClock, Timestamp};
-use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::address::{AgentAddress, TopicAddress};
 use crate::proto::redsyn::error::ErrorBody;
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId, VERSION_HEADER};
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
@@ -25,6 +25,8 @@ use crate::proto::redsyn::policy::Policy;
 
 /// The time for everything but a held inbox call; a relay that is slower is treated as away.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for a call that carries files: 5 MB over a slow line.
+const FILES_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of an answer. References have no limit in the protocol and stand twice in a signed envelope: what one
 /// sender puts in must not make a whole take unreadable, and with it the mail of others.
@@ -61,6 +63,13 @@ pub struct Receipt {
     /// The id was known: this is the receipt of the first message under it.
     #[serde(default)]
     pub duplicate: bool,
+}
+
+/// What a directory tells of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    pub online: bool,
+    pub last_seen: Option<Timestamp>,
 }
 
 /// How to take: seconds to hold the call (at most 25), seconds of lease.
@@ -178,7 +187,47 @@ impl RelayClient {
     /// # Errors
     /// See [`CallError`].
     pub async fn send(&self, envelope: &Map<String, Value>) -> Result<Receipt, CallError> {
-        self.json(self.request(Method::POST, "/messages").json(envelope)).await
+        let request = self.request(Method::POST, "/messages").json(envelope);
+        let has_files = envelope.contains_key("files");
+        self.json(if has_files { request.timeout(FILES_TIMEOUT) } else { request }).await
+    }
+
+    /// `POST /messages/{id}/cancel`.
+    ///
+    /// # Errors
+    /// See [`CallError`]; 409 when somebody has taken it.
+    pub async fn cancel(&self, id: &MessageId) -> Result<(), CallError> {
+        let request = self.request(Method::POST, &message_path(id, "cancel")?).json(&json!({}));
+        self.json::<Value>(request).await.map(drop)
+    }
+
+    /// `GET /directory`: the agents within reach.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn directory(&self) -> Result<Vec<(AgentAddress, Presence)>, CallError> {
+        let answer: Value = self.json(self.request(Method::GET, "/directory")).await?;
+        let agents = answer.get("agents").and_then(Value::as_array).cloned().unwrap_or_default();
+        // What cannot be read is somebody nobody here can write to.
+        Ok(agents.iter().filter_map(present).collect())
+    }
+
+    /// `PUT /subscriptions`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn subscribe(&self, agent: &AgentAddress, topic: &TopicAddress) -> Result<(), CallError> {
+        let body = json!({"agent": agent, "topic": topic});
+        self.json::<Value>(self.request(Method::PUT, "/subscriptions").json(&body)).await.map(drop)
+    }
+
+    /// `POST /subscriptions/remove`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn unsubscribe(&self, agent: &AgentAddress, topic: &TopicAddress) -> Result<(), CallError> {
+        let body = json!({"agent": agent, "topic": topic});
+        self.json::<Value>(self.request(Method::POST, "/subscriptions/remove").json(&body)).await.map(drop)
     }
 
     /// `GET /inbox/…`: takes what waits, as it was delivered. What is no JSON that can be read (nested without end,
@@ -209,12 +258,8 @@ impl RelayClient {
     /// # Errors
     /// See [`CallError`].
     pub async fn files(&self, id: &MessageId) -> Result<Vec<u8>, CallError> {
-        let mut path =
-            Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
-        if let Ok(mut segments) = path.path_segments_mut() {
-            segments.push(id.as_str()).push("files");
-        }
-        let zip: Zip = self.json(self.request(Method::GET, path.path())).await?;
+        let request = self.request(Method::GET, &message_path(id, "files")?).timeout(FILES_TIMEOUT);
+        let zip: Zip = self.json(request).await?;
         let bytes =
             base64url::zip_decode(&zip.zip).map_err(|error| CallError::Malformed(error.to_string()))?;
         if bytes.len() > FILES_LIMIT {
@@ -283,6 +328,23 @@ impl RelayClient {
         }
         Err(Refusal { body: error_body(status, &bytes), retry_after }.into())
     }
+}
+
+fn present(agent: &Value) -> Option<(AgentAddress, Presence)> {
+    let address = agent.get("address")?.as_str()?.parse().ok()?;
+    let online = agent.get("online").and_then(Value::as_bool).unwrap_or(false);
+    let last_seen = agent.get("last_seen").and_then(Value::as_i64).map(Timestamp::from_secs);
+    Some((address, Presence { online, last_seen }))
+}
+
+/// `/messages/{id}/…`: an id may be any text.
+fn message_path(id: &MessageId, what: &str) -> Result<String, CallError> {
+    let mut path =
+        Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
+    if let Ok(mut segments) = path.path_segments_mut() {
+        segments.push(id.as_str()).push(what);
+    }
+    Ok(path.path().to_owned())
 }
 
 fn readable(item: &RawValue) -> Option<Value> {

@@ -4,5 +4,5 @@ mod call;
 mod error;
 mod time;
 
-pub use call::{Announcement, Receipt, RelayClient, Take};
+pub use call::{Announcement, Presence, Receipt, RelayClient, Take};
 pub use error::{CallError, Refusal};

@@ -1,14 +1,17 @@
 //! What the bridge keeps: the outbox, what crossed either way, pins, and held mail. Plain types; the operations
 //! are in [`crate::store::sqlite::bridge`].
 
+pub mod generation;
+
 use serde_json::Value;
 
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::LocalKind;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Person, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Destination, Person, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
+use crate::store::bridge::generation::Outgoing;
 use crate::store::local::{NewMessage, Stages};
 
 /// A body and its references, in the clear: what is sealed, or sent as it is.
@@ -18,10 +21,40 @@ pub struct Content {
     pub refs: Vec<Value>,
 }
 
+/// What goes with a message of the outbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parcel {
+    /// The sender's wish about sealing, in the word of the configuration.
+    pub encrypt: Option<String>,
+    /// The zip as it travels, in the clear: the sender's files, and a body that is too long for an envelope.
+    pub zip: Option<Vec<u8>>,
+}
+
+/// A zip for a message to come.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    pub agent: AgentName,
+    /// Its name, in hex.
+    pub sha256: String,
+    pub zip: Vec<u8>,
+    pub now: Timestamp,
+}
+
+/// What is to be done for a sender who wants a request back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The sender has sent no such message beyond the machine.
+    Unknown,
+    /// It is no request, or it is over.
+    TooLate,
+    /// The relay must be asked. `entry` is in the outbox still, and stopped.
+    Asked { id: MessageId, entry: Option<i64> },
+}
+
 /// A local message on its way out, before the store has decided what it becomes.
 #[derive(Clone, Debug)]
 pub struct Departure {
-    pub message: NewMessage,
+    pub message: Outgoing,
     /// The id it travels under.
     pub id: MessageId,
     pub kind: LocalKind,
@@ -30,8 +63,12 @@ pub struct Departure {
     pub root_id: Option<String>,
     pub agent: AgentName,
     pub address: AgentAddress,
-    pub remote: AddressedAgent,
+    pub remote: Destination,
     pub content: Content,
+    /// The sender's files, in the clear: kept with the message, dropped with it.
+    pub files: Option<Vec<u8>>,
+    /// What goes with it, when anything does.
+    pub parcel: Parcel,
     /// Seconds that it may wait, when the sender said.
     pub ttl: Option<u64>,
     pub receipts_travel: bool,
@@ -49,7 +86,7 @@ pub struct OutboxEntry {
     pub kind: Kind,
     /// Our agent, in its session when it answers in one.
     pub from: AddressedAgent,
-    pub remote: AddressedAgent,
+    pub remote: Destination,
     pub thread: Option<String>,
     pub reply_to: Option<MessageId>,
     /// Where the answer to a sealed request is sealed to.
@@ -249,7 +286,7 @@ pub struct Crossed {
     pub is_inbound: bool,
     pub kind: Kind,
     pub address: AgentAddress,
-    pub remote: AgentAddress,
+    pub remote: Destination,
     pub thread: Option<String>,
     pub session: Option<String>,
 }

@@ -3,6 +3,8 @@
 
 pub(crate) mod notice;
 
+use serde_json::Value;
+
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::LeaseId;
 use crate::domain::v2::delivery::{Delivery, LeaseRefused};
@@ -45,6 +47,8 @@ pub struct StoredMessage {
     /// The sender has been told that nobody did what it asks, or somebody else answers for that.
     pub is_notified: bool,
     pub stages: Stages,
+    /// What a carrier tells of mail from beyond the machine.
+    pub redsyn: Option<Value>,
 }
 
 /// What became of a message that was to be stored.
@@ -149,6 +153,8 @@ pub enum Managed {
     NotAllowed,
     /// The message is in a state that has no such way out.
     OtherState,
+    /// It is with its carrier.
+    Away,
 }
 
 /// Which messages of an agent, sent or received, a query wants; `None` wants all.

@@ -11,11 +11,18 @@ use crate::proto::dsh::error::ApiError;
 pub(super) struct Answer {
     status: StatusCode,
     body: Vec<u8>,
+    content_type: &'static str,
 }
+
+const JSON: &str = "application/json; charset=utf-8";
 
 impl Answer {
     pub(super) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
         Self::with(StatusCode::OK, body)
+    }
+
+    pub(super) const fn zip(body: Vec<u8>) -> Self {
+        Self { status: StatusCode::OK, body, content_type: "application/zip" }
     }
 
     pub(super) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
@@ -23,7 +30,7 @@ impl Answer {
             tracing::error!(%error, "answer_not_serialized");
             ApiError::busy()
         })?;
-        Ok(Self { status, body })
+        Ok(Self { status, body, content_type: JSON })
     }
 }
 
@@ -31,7 +38,7 @@ impl From<ApiError> for Answer {
     fn from(error: ApiError) -> Self {
         let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         // A code and a text always serialize.
-        Self { status, body: serde_json::to_vec(&error.body()).unwrap_or_default() }
+        Self { status, body: serde_json::to_vec(&error.body()).unwrap_or_default(), content_type: JSON }
     }
 }
 
@@ -40,7 +47,7 @@ impl IntoResponse for Answer {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }

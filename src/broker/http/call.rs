@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::v2;
 use crate::broker::auth::{Credentials, Signed};
 use crate::broker::service::Service;
-use crate::proto::dsh::error::ApiError;
+use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::route::{self, Route};
 use crate::proto::dsh::v1::{MAX_BODY, signing};
@@ -37,7 +37,7 @@ pub(super) enum Call {
 pub(super) struct Caller {
     pub(super) agent: AgentName,
     pub(super) route: Route,
-    pub(super) body: String,
+    pub(super) body: Vec<u8>,
     /// The answer when there is no such route.
     pub(super) no_route: ApiError,
 }
@@ -58,13 +58,13 @@ impl FromRequest<Arc<Service>> for Call {
         if !is_v2 && let Some(ConnectInfo(address)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
             service.auth.admit(address.ip())?;
         }
-        let body = if has_body(&parts.method) { read(body, service).await? } else { Vec::new() };
+        let limit = Limit::of(&route, is_v2, service);
+        let body = if has_body(&parts.method) { read(body, limit, service).await? } else { Vec::new() };
         if is_v2 {
             return Ok(Self::ByV2(v2::Caller::authenticated(service, &parts, (&target, &path), &body)?));
         }
         let signed = Signed { method: parts.method.as_str(), target: &target, body: &body };
         let agent = authenticate(service, &parts.headers, signed)?;
-        let body = String::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
         let no_route = ApiError::not_found(parts.method.as_str(), &path);
         Ok(Self::By(Caller { agent, route, body, no_route }))
     }
@@ -95,20 +95,48 @@ fn has_body(method: &Method) -> bool {
     ![Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method)
 }
 
-async fn read(body: Body, service: &Service) -> Result<Vec<u8>, ApiError> {
+/// How long a body may be, and how a longer one is refused.
+#[derive(Clone, Copy)]
+struct Limit {
+    bytes: usize,
+    code: Code,
+}
+
+impl Limit {
+    /// Zips are longer than messages, where they are taken at all.
+    fn of(route: &Route, is_v2: bool, service: &Service) -> Self {
+        match service.carrier.parcels() {
+            Some(parcels) if *route == Route::Upload && !is_v2 => {
+                Self { bytes: parcels.largest(), code: Code::TooLarge }
+            }
+            _ => Self { bytes: MAX_BODY, code: Code::BadRequest },
+        }
+    }
+
+    fn refusal(self) -> ApiError {
+        match self.code {
+            Code::TooLarge => {
+                ApiError::new(self.code, format!("files are over the limit of {} bytes, zipped", self.bytes))
+            }
+            code => ApiError::new(code, "body too large"),
+        }
+    }
+}
+
+async fn read(body: Body, limit: Limit, service: &Service) -> Result<Vec<u8>, ApiError> {
     tokio::select! {
-        body = collect(body) => body,
+        body = collect(body, limit) => body,
         () = service.clock.sleep(BODY_TIME) => Err(ApiError::bad_request("the body took too long")),
     }
 }
 
-async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
+async fn collect(body: Body, limit: Limit) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     let mut drained = 0;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| ApiError::bad_request("the body did not arrive"))?;
-        if drained > 0 || bytes.len() + chunk.len() > MAX_BODY {
+        if drained > 0 || bytes.len() + chunk.len() > limit.bytes {
             drained += chunk.len();
             bytes = Vec::new();
         } else {
@@ -118,5 +146,5 @@ async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
             break;
         }
     }
-    if drained > 0 { Err(ApiError::bad_request("body too large")) } else { Ok(bytes) }
+    if drained > 0 { Err(limit.refusal()) } else { Ok(bytes) }
 }

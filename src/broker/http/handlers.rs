@@ -10,8 +10,9 @@ use super::call::{Call, Caller};
 use super::v2;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::ApiError;
-use crate::proto::dsh::v1::request;
+use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::route::Route;
+use crate::proto::dsh::v1::{answer, request};
 
 type Answered = Result<Answer, ApiError>;
 
@@ -33,6 +34,28 @@ async fn health(service: &Service) -> Answered {
 
 async fn by_route(service: &Service, caller: Caller) -> Answered {
     let Caller { agent, route, body, no_route } = caller;
+    let Some(parcels) = service.carrier.parcels() else {
+        return by_text(service, agent, route, body, no_route).await;
+    };
+    match route {
+        Route::Upload => Answer::ok(&answer::Uploaded { file: parcels.upload(agent, body).await? }),
+        Route::Files(id) => Ok(Answer::zip(parcels.files(agent, id).await?)),
+        Route::Withdraw(id) => {
+            parcels.withdraw(agent, id.clone()).await?;
+            Answer::ok(&answer::Withdrawn { id, cancelled: true })
+        }
+        route => by_text(service, agent, route, body, no_route).await,
+    }
+}
+
+async fn by_text(
+    service: &Service,
+    agent: AgentName,
+    route: Route,
+    body: Vec<u8>,
+    no_route: ApiError,
+) -> Answered {
+    let body = String::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
     match route {
         Route::Register => {
             request::register(&body, &agent)?;
@@ -64,6 +87,11 @@ async fn by_route(service: &Service, caller: Caller) -> Answered {
             let receipt = service.receipt(agent, (id, hexadecimal), &body, no_route).await?;
             Answer::with(StatusCode::CREATED, &receipt)
         }
-        Route::About | Route::Health | Route::Unknown => Err(no_route),
+        Route::About
+        | Route::Health
+        | Route::Upload
+        | Route::Files(_)
+        | Route::Withdraw(_)
+        | Route::Unknown => Err(no_route),
     }
 }

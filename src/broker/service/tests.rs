@@ -39,9 +39,14 @@ impl Carrier for Pigeon {
         Box::pin(async { Ok(sent) })
     }
 
-    fn peers(&self) -> Vec<Peer> {
+    fn peers(&self) -> BoxFuture<'_, Vec<Peer>> {
         let peer = |name: &str| Peer { agent: Party::new(name), online: true, last_seen: START };
-        vec![peer(BOB), peer("beta")]
+        let peers = vec![peer(BOB), peer("beta")];
+        Box::pin(async { peers })
+    }
+
+    fn known_as(&self, _from: &AgentName, to: &str) -> Vec<String> {
+        if to == CONTACT { vec![BOB.to_owned()] } else { Vec::new() }
     }
 
     fn ended(&self) {}
@@ -99,6 +104,15 @@ async fn the_acl_holds_beyond_the_machine_too() {
     let refused = service.send(agent("alpha"), request(json!({"to": "acme/it/bob/y"}))).await.unwrap_err();
     assert_eq!(refused.code(), Code::Forbidden);
     assert_eq!(pigeon.sent.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pattern_in_the_acl_lets_a_contact_through() {
+    let pigeon = Arc::new(Pigeon::default());
+    let (service, _) = service("agents:\n  alpha:\n    allowed_targets: ['acme/it/*/*']\n", pigeon.clone());
+    service.send(agent("alpha"), request(json!({"to": CONTACT}))).await.unwrap();
+    let refused = service.send(agent("alpha"), request(json!({"to": "beta"}))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Forbidden);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::V2;
+use crate::broker::carrier::Route;
 use crate::broker::service::busy;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{DshId, brief};
@@ -16,9 +17,18 @@ impl V2 {
     /// # Errors
     /// `forbidden` by the lists or for a reply that is not the caller's to give, `no_such_message`, `busy`.
     pub async fn create(&self, agent: Name, request: Create) -> Result<answer::Created, ApiError> {
-        let message = self.message(agent, request).await?;
+        let mut message = self.message(agent, request).await?;
+        let route = self.carrier.route_v2(&message.origin, &message.target);
+        if let Route::LocalAs(own) = &route {
+            message.target = Name::of(own.as_str());
+        }
         let (agent, inbox, kind) = (message.origin.clone(), message.target.clone(), message.kind.as_str());
-        let created = self.store.create(message, inbox.clone()).await.map_err(busy)?;
+        let created = match route {
+            Route::Away => self.carrier.send_v2(message).await?,
+            Route::Local | Route::LocalAs(_) => {
+                self.store.create(message, inbox.clone()).await.map_err(busy)?
+            }
+        };
         if !created.duplicate {
             self.pulse().created();
             self.wake(std::slice::from_ref(&inbox));
@@ -46,7 +56,8 @@ impl V2 {
         let id = DshId::new(self.random.hex::<16>());
         match content {
             Content::Request { mode, session_ref, topic, allow_shared_write, root_id, parent_id } => {
-                if !self.acl.allows(&agent, &target, mode) {
+                let known_as = self.carrier.known_as_v2(&agent, &target);
+                if !self.acl.allows(&agent, &target, &known_as, mode) {
                     let text = format!("target is not allowed for {} mode", mode.as_str());
                     return Err(ApiError::new(Code::Forbidden, text));
                 }

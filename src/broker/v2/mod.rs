@@ -10,13 +10,14 @@ mod view;
 
 use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use self::auth::Keyrings;
 use self::pulse::Pulse;
+use super::carrier::{Carrier, Taker};
 use super::service::busy;
 use crate::config::{Agent, Config};
 use crate::crypto::secret::Secret;
@@ -51,6 +52,7 @@ pub struct V2 {
     wakeups: Wakeups<Name>,
     pulse: Mutex<Pulse>,
     stopping: CancellationToken,
+    carrier: Arc<dyn Carrier>,
 }
 
 impl V2 {
@@ -62,6 +64,7 @@ impl V2 {
         clock: SharedClock,
         random: SharedRandom,
         stopping: CancellationToken,
+        carrier: Arc<dyn Carrier>,
     ) -> Self {
         let agents = config.agents.0.iter();
         Self {
@@ -73,7 +76,8 @@ impl V2 {
                 max_attempts: config.broker.max_attempts,
                 notify: config.broker.notify_failed_to_sender,
             },
-            wakeups: Wakeups::default(),
+            wakeups: carrier.wakeups_v2(),
+            carrier,
             pulse: Mutex::default(),
             store,
             clock,
@@ -93,6 +97,7 @@ impl V2 {
     ) -> Result<answer::Messages<answer::Delivered>, ApiError> {
         let now = self.clock.now();
         self.pulse().pulled(&agent, now);
+        self.carrier.takes(Taker::V2(&agent)).await;
         let deadline = now.plus(Duration::from_secs(request.wait_seconds.into()));
         let subscription = self.wakeups.subscribe(agent.clone());
         loop {
@@ -117,7 +122,7 @@ impl V2 {
         let until = self.lease_end(now, request.lease_seconds);
         let pull = Pull { agent: agent.clone(), limit: request.limit, now, until, rules: self.rules };
         let pulled = self.store.pull(pull).await.map_err(busy)?;
-        self.wake(&pulled.woken);
+        self.ended(&pulled.woken);
         for message in &pulled.messages {
             tracing::info!(id = ?brief(message.message.id.as_str()), agent = ?brief(agent.as_str()), "v2_message_leased");
         }
@@ -145,7 +150,7 @@ impl V2 {
             Acked::Settled { delivery, woken } => {
                 let (status, attempts) = (delivery.status().as_str(), delivery.attempts);
                 tracing::info!(id = ?brief(id.as_str()), agent = ?brief(agent.as_str()), status, attempts, "v2_message_acked");
-                self.wake(&woken);
+                self.ended(&woken);
                 Ok(answer::Acknowledged { ok: true })
             }
             Acked::NotAssigned => {
@@ -189,7 +194,11 @@ impl V2 {
             }
             Managed::UnknownMessage => Err(ApiError::new(Code::NoSuchMessage, "message was not found")),
             Managed::NotAllowed => Err(ApiError::new(Code::Forbidden, not_allowed)),
-            Managed::OtherState => Err(ApiError::new(Code::NoSuchMessage, other_state)),
+            Managed::Away if action == Action::Cancel => {
+                self.carrier.withdraw_v2(agent, id.clone()).await?;
+                Ok(answer::Managed { ok: true, message_id: id })
+            }
+            Managed::OtherState | Managed::Away => Err(ApiError::new(Code::NoSuchMessage, other_state)),
         }
     }
 
@@ -197,8 +206,16 @@ impl V2 {
     pub(super) async fn sweep(&self) -> Result<Swept, StoreError> {
         let now = self.clock.now();
         let swept = self.store.sweep(now, now.minus(KEPT), self.rules).await?;
-        self.wake(&swept.woken);
+        self.ended(&swept.woken);
         Ok(swept)
+    }
+
+    /// Wakes whoever has mail because messages have ended or went back; their senders may be beyond the machine.
+    fn ended(&self, woken: &[Name]) {
+        self.wake(woken);
+        if !woken.is_empty() {
+            self.carrier.ended();
+        }
     }
 
     fn wake(&self, agents: &[Name]) {

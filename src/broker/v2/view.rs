@@ -35,6 +35,7 @@ pub(super) fn delivered(stored: StoredMessage) -> Option<Delivered> {
         allow_shared_write: message.allow_shared_write,
         lease_token: lease.id.as_str().to_owned(),
         lease_until: seconds(lease.until),
+        redsyn: stored.redsyn,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::domain::acl;
 use crate::proto::dsh::v2::message::Mode;
 use crate::proto::dsh::v2::name::Name;
 
@@ -40,9 +41,13 @@ impl Acl {
     }
 
     /// Without a list an agent may ask anyone to read or continue, and nobody to write.
-    pub fn allows(&self, from: &Name, to: &Name, mode: Mode) -> bool {
+    /// `known_as` are the names that the recipient has beyond this machine.
+    pub fn allows(&self, from: &Name, to: &Name, known_as: &[String], mode: Mode) -> bool {
         match self.allowed.get(&(from.clone(), mode)) {
-            Some(targets) => targets.contains(to),
+            Some(targets) => {
+                let listed = |name: &String| acl::names(targets.iter().map(Name::as_str), name);
+                targets.contains(to) || known_as.iter().any(listed)
+            }
             None => mode != Mode::Write,
         }
     }
@@ -51,6 +56,22 @@ impl Acl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_names_agents_beyond_the_machine_by_any_name_or_a_pattern() {
+        let write = Some(vec!["globex/erp/*/*".to_owned()]);
+        let read = Some(vec!["bob".to_owned()]);
+        let acl = Acl::new([(Name::of("close"), Lists { write, read, ..Lists::default() })]);
+        let known_as = ["globex/erp/bob/billing".to_owned(), "bob".to_owned()];
+        let allows = |mode| acl.allows(&Name::of("close"), &Name::of("bob#s4"), &known_as, mode);
+        assert!(allows(Mode::Write) && allows(Mode::Read));
+        assert!(!acl.allows(
+            &Name::of("close"),
+            &Name::of("acme/x/y/z"),
+            &["acme/x/y/z".into()],
+            Mode::Write
+        ));
+    }
 
     #[test]
     fn each_mode_has_its_list_or_that_of_all() {
@@ -82,7 +103,7 @@ mod tests {
             ("bare", "beta", [true, true, false]),
             ("free", "beta", [true, true, false]),
         ] {
-            let got = Mode::ALL.map(|mode| acl.allows(&Name::of(from), &Name::of(to), mode));
+            let got = Mode::ALL.map(|mode| acl.allows(&Name::of(from), &Name::of(to), &[], mode));
             assert_eq!(got, allowed, "{from} -> {to}");
         }
     }

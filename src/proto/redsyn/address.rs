@@ -127,6 +127,43 @@ pub enum Destination {
     Topic(TopicAddress),
 }
 
+impl Destination {
+    /// The agent, unless it is a topic.
+    pub const fn agent(&self) -> Option<&AgentAddress> {
+        match self {
+            Self::Agent(addressed) => Some(&addressed.agent),
+            Self::Topic(_) => None,
+        }
+    }
+
+    /// Whose agent it is, unless it is a topic.
+    pub fn person(&self) -> Option<Person> {
+        self.agent().map(AgentAddress::person)
+    }
+
+    /// The same without a session.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        match self {
+            Self::Agent(addressed) => Self::Agent(addressed.agent.clone().into()),
+            Self::Topic(topic) => Self::Topic(topic.clone()),
+        }
+    }
+
+    pub const fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Agent(addressed) => addressed.session.as_ref(),
+            Self::Topic(_) => None,
+        }
+    }
+}
+
+impl From<AddressedAgent> for Destination {
+    fn from(agent: AddressedAgent) -> Self {
+        Self::Agent(agent)
+    }
+}
+
 impl FromStr for Destination {
     type Err = AddressError;
 

@@ -98,7 +98,7 @@ impl Operator {
             .map(|held| {
                 json!({
                     "id": held.entry.id, "localId": held.entry.local_id, "agent": held.entry.agent.as_str(),
-                    "person": held.entry.remote.agent.person(), "to": held.entry.remote.to_string(),
+                    "person": held.entry.remote.person(), "to": held.entry.remote.to_string(),
                     "kind": held.entry.kind.as_str(), "why": held.reason,
                     "fingerprint": held.key.as_deref().and_then(fingerprint),
                     "expires": time(held.entry.expires_at),

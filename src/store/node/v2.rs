@@ -81,6 +81,7 @@ pub fn parse(json: &str) -> Result<StoredMessage, &'static str> {
         delivery: delivery(&fields, expires_at)?,
         is_notified: time(&fields, "notified_at").is_some(),
         stages: Stages::default(),
+        redsyn: None,
     })
 }
 

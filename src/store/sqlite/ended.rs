@@ -13,7 +13,7 @@ pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), Sto
 }
 
 /// The same for the second generation. Gives whether somebody beyond the machine is told; a sender on this machine
-/// gets a notice instead. No mail of the second generation comes from beyond the machine yet.
-pub(crate) fn ended_v2(_conn: &Connection, _ended: Ended<'_>) -> Result<bool, StoreError> {
-    Ok(false)
+/// gets a notice instead.
+pub(crate) fn ended_v2(conn: &Connection, ended: Ended<'_>) -> Result<bool, StoreError> {
+    bridge::ended_v2(conn, ended)
 }

@@ -29,6 +29,7 @@ use crate::store::local::{
 };
 
 pub use super::journal::Loaded;
+pub(crate) use poll::unseen;
 pub(crate) use send::insert_message;
 
 /// The database file in the data directory. Not `relay.db`, which is the reference broker's and looks different.

@@ -2,8 +2,15 @@
 
 use super::schema::Steps;
 
-pub const STEPS: Steps =
-    &[MESSAGES, super::bridge::SCHEMA, super::v2::SCHEMA, TAKEOVERS, super::bridge::DECISIONS];
+pub const STEPS: Steps = &[
+    MESSAGES,
+    super::bridge::SCHEMA,
+    super::v2::SCHEMA,
+    TAKEOVERS,
+    super::bridge::DECISIONS,
+    super::bridge::PARCELS,
+    super::bridge::GENERATIONS,
+];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
 /// Bodies and references are JSON texts, NULL for JSON's null. `error` is a JSON text too, NULL before the first

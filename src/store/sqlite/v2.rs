@@ -26,6 +26,9 @@ use crate::store::v2::{
     StoredMessage, Swept,
 };
 
+pub(crate) use create::insert_message;
+pub(crate) use deliver::{by_id, unseen};
+
 /// A step of [`local_schema`](super::local_schema).
 pub(crate) const SCHEMA: &str = include_str!("v2/schema.sql");
 

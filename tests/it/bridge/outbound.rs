@@ -249,11 +249,12 @@ async fn what_cannot_travel_is_refused_and_not_kept() {
         message.redsyn = redsyn;
         world.try_send(message)
     };
-    let too_large = with(json!({"text": "x".repeat(50_000)}), None).await.unwrap_err();
+    let too_large = with(json!({"text": "x"}), Some(json!({"refs": [{"url": "x".repeat(50_000)}]})));
+    let too_large = too_large.await.unwrap_err();
     assert_eq!(too_large.status(), 413);
     let nested = (0..120).fold(json!(1), |inner, _| json!([inner]));
     assert_eq!(with(nested, None).await.unwrap_err().status(), 400);
-    for redsyn in [json!({"ttl": "soon"}), json!({"encrypt": "require"}), json!({"files": ["x"]})] {
+    for redsyn in [json!({"ttl": "soon"}), json!({"encrypt": "perhaps"}), json!({"files": ["x"]})] {
         assert_eq!(with(json!({"text": "hi"}), Some(redsyn)).await.unwrap_err().status(), 400);
     }
     let mut stranger = request("m1");

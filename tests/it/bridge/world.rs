@@ -345,6 +345,11 @@ pub struct Stopped {
 }
 
 impl Stopped {
+    /// What its configuration says from the next start on.
+    pub fn configure(&mut self, more: &str) {
+        more.clone_into(&mut self.more);
+    }
+
     pub fn started(self) -> World {
         World::start(self.relay, self.clock, self.folder, self.keys, self.more)
     }

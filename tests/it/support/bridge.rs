@@ -56,6 +56,21 @@ impl BridgeProcess {
         bridge
     }
 
+    /// A client of another agent of the same broker.
+    pub fn other(&self, agent: &str) -> DshClient {
+        self.client_with(agent, "test-secret")
+    }
+
+    pub fn base(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn client_with(&self, agent: &str, secret: &str) -> DshClient {
+        let base = format!("http://127.0.0.1:{}", self.port);
+        let name = AgentName::parse(agent).unwrap();
+        DshClient::new(&base, name, Secret::new(secret), SystemClock::shared()).unwrap()
+    }
+
     pub fn kill(&mut self) {
         self.process.take().unwrap().kill();
     }

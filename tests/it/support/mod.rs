@@ -5,3 +5,4 @@ pub mod local;
 pub mod process;
 pub mod proxy;
 pub mod world;
+pub mod zips;

@@ -62,6 +62,19 @@ pub struct ReceiptAccepted {
     pub id: DshId,
 }
 
+/// `PUT /bridge/v1/files`: the name by which a message calls them.
+#[derive(Debug, Serialize)]
+pub struct Uploaded {
+    pub file: String,
+}
+
+/// `POST /bridge/v1/messages/<id>/cancel`.
+#[derive(Debug, Serialize)]
+pub struct Withdrawn {
+    pub id: DshId,
+    pub cancelled: bool,
+}
+
 #[derive(Debug, Serialize)]
 pub struct Polled {
     pub messages: Vec<Envelope>,

@@ -28,6 +28,12 @@ pub enum Route {
         id: DshId,
         hexadecimal: bool,
     },
+    /// `PUT /bridge/v1/files`: ours, as the two below; only where something carries files.
+    Upload,
+    /// `GET /bridge/v1/messages/<id>/files`.
+    Files(DshId),
+    /// `POST /bridge/v1/messages/<id>/cancel`.
+    Withdraw(DshId),
     Unknown,
 }
 
@@ -46,6 +52,11 @@ pub fn parse(method: &str, target: &str) -> (Route, String) {
         ("POST", "/v1/status") => Route::Status,
         ("POST", "/v1/recent") => Route::Recent,
         ("POST", "/v1/messages/query") => Route::Query,
+        ("PUT", "/bridge/v1/files") => Route::Upload,
+        ("GET", path) => carried(path, "files").map_or(Route::Unknown, Route::Files),
+        ("POST", path) if path.starts_with(CARRIED) => {
+            carried(path, "cancel").map_or(Route::Unknown, Route::Withdraw)
+        }
         ("POST", path) => receipt(path).unwrap_or(Route::Unknown),
         _ => Route::Unknown,
     };
@@ -79,6 +90,14 @@ fn receipt(path: &str) -> Option<Route> {
     }
     let hexadecimal = id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     Some(Route::Receipt { id: DshId::new(percent_decoded(id)), hexadecimal })
+}
+
+/// The messages that something carries.
+const CARRIED: &str = "/bridge/v1/messages/";
+
+fn carried(path: &str, what: &str) -> Option<DshId> {
+    let id = path.strip_prefix(CARRIED)?.strip_suffix(what)?.strip_suffix('/')?;
+    (!id.is_empty() && !id.contains('/')).then(|| DshId::new(percent_decoded(id)))
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -148,6 +167,21 @@ mod tests {
         assert_eq!(poll("since=m1+"), Route::Poll { since: Some(DshId::new("m1 ")), limit: 50 });
         assert_eq!(poll("since="), Route::Poll { since: Some(DshId::new("")), limit: 50 });
         assert_eq!(poll("Since=m3&limit="), Route::Poll { since: None, limit: 1 });
+    }
+
+    #[test]
+    fn what_is_carried_has_routes_of_its_own() {
+        assert_eq!(route("PUT", "/bridge/v1/files"), Route::Upload);
+        assert_eq!(route("GET", "/bridge/v1/messages/a%2Fb/files"), Route::Files(DshId::new("a/b")));
+        assert_eq!(route("POST", "/bridge/v1/messages/m1/cancel"), Route::Withdraw(DshId::new("m1")));
+        for (method, target) in [
+            ("GET", "/bridge/v1/files"),
+            ("GET", "/bridge/v1/messages//files"),
+            ("GET", "/bridge/v1/messages/a/b/files"),
+            ("POST", "/bridge/v1/messages/m1/ack"),
+        ] {
+            assert_eq!(route(method, target), Route::Unknown, "{method} {target}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::message::{Kind, Mode};
 use super::name::Name;
@@ -63,6 +64,9 @@ pub struct Delivered {
     pub allow_shared_write: bool,
     pub lease_token: String,
     pub lease_until: Seconds,
+    /// What a carrier tells of mail from beyond the machine. Ours; absent for all other mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redsyn: Option<Value>,
 }
 
 /// `/v1/pull`, `/v1/recent`, `/v1/status`.

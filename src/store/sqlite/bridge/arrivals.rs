@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
-use super::{pins, sql};
+use super::{pins, remotes, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
+use crate::domain::v2::delivery::Status;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
-use crate::proto::redsyn::address::{AddressedAgent, Session};
+use crate::proto::redsyn::address::{AddressedAgent, Destination, Session};
 use crate::proto::redsyn::body::Body;
-use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS};
+use crate::proto::redsyn::ids::{Kind, MessageId, TTL_DEFAULT_SECS, TTL_MAX_SECS};
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Arrival, Content, Landed, PinState, Refusal};
 use crate::store::local::{EndedMessage, Ending, NewMessage};
 use crate::store::sqlite::local::insert_message;
+use crate::store::v2::Ended;
 
 pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, StoreError> {
     // Before the pin: what was delivered stays delivered, whatever has become of its signer's keys.
@@ -40,6 +44,39 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
             tracing::info!(%person, key, "pin_first_use");
         }
     }
+    remotes::seen(conn, &arrival.from.agent, arrival.now)?;
+    let generation = generations::of(conn, &arrival.agent)?;
+    let local_id = match generation {
+        Generation::V1 => keep_v1(conn, arrival, message, held_since)?,
+        Generation::V2 => generations::insert_v2(conn, &arrival.agent, message, arrival.zip.as_deref())?,
+    };
+    rows::insert_bridged(
+        conn,
+        &NewBridged {
+            agent: &arrival.agent,
+            id: &arrival.id,
+            local_id: local_id.as_str(),
+            direction: Direction::In,
+            kind: arrival.kind,
+            address: &arrival.address,
+            remote: &arrival.from.clone().into(),
+            thread: arrival.thread.as_deref(),
+            session: arrival.session.as_ref(),
+            reply_to: arrival.reply_to.as_ref(),
+            reply_key: arrival.reply_key.as_deref(),
+            generation,
+            now: arrival.now,
+        },
+    )?;
+    Ok(Landed::Delivered)
+}
+
+fn keep_v1(
+    conn: &Connection,
+    arrival: &Arrival,
+    mut message: NewMessage,
+    held_since: Option<i64>,
+) -> Result<DshId, StoreError> {
     free_local_id(conn, arrival, &mut message)?;
     if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
         return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
@@ -50,24 +87,7 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     if let Some(zip) = &arrival.zip {
         conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
     }
-    rows::insert_bridged(
-        conn,
-        &NewBridged {
-            agent: &arrival.agent,
-            id: &arrival.id,
-            local_id: message.id.as_str(),
-            direction: Direction::In,
-            kind: arrival.kind,
-            address: &arrival.address,
-            remote: &arrival.from,
-            thread: arrival.thread.as_deref(),
-            session: arrival.session.as_ref(),
-            reply_to: arrival.reply_to.as_ref(),
-            reply_key: arrival.reply_key.as_deref(),
-            now: arrival.now,
-        },
-    )?;
-    Ok(Landed::Delivered)
+    Ok(message.id)
 }
 
 /// The held copy goes in the transaction that deals with the message, or a person would decide about it twice. Since
@@ -86,7 +106,7 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     let Some(reply_to) = &arrival.reply_to else { return Ok(false) };
     let request = rows::by_id(conn, &arrival.agent, reply_to, Direction::Out)?;
     let Some(request) = request else { return Ok(false) };
-    let is_ours = request.kind == Kind::Request && request.remote == arrival.from.agent;
+    let is_ours = request.kind == Kind::Request && request.remote.agent() == Some(&arrival.from.agent);
     if !is_ours || request.is_closed {
         return Ok(false);
     }
@@ -94,20 +114,14 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
     message.reply_to = Some(parent.clone());
     message.parent_id = Some(parent);
-    // Whoever answers has taken it.
-    conn.prepare_cached(sql::STAGE_LEASED)?.execute(params![request.local_id, arrival.now.millis()])?;
+    if request.generation == Generation::V1 {
+        // Whoever answers has taken it.
+        conn.prepare_cached(sql::STAGE_LEASED)?.execute(params![request.local_id, arrival.now.millis()])?;
+    }
     if arrival.kind == Kind::Reply {
         rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
-        let status = if arrival.error { "failed" } else { "done" };
-        conn.prepare_cached(sql::STAGE_ANSWERED)?.execute(params![
-            request.local_id,
-            arrival.now.millis(),
-            status
-        ])?;
-        if arrival.error {
-            conn.prepare_cached(sql::STAGE_FAILED)?
-                .execute(params![request.local_id, arrival.now.millis()])?;
-        }
+        let stage = Stage::Answered { error: arrival.error };
+        reach(conn, request.generation, stage, &request.local_id, arrival.now)?;
     }
     Ok(true)
 }
@@ -129,7 +143,7 @@ fn taken_by_the_relay(conn: &Connection, arrival: &Arrival, request: &Bridged) -
             arrival.thread,
             session
         ])?;
-        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![request.local_id, arrival.now.millis()])?;
+        reach(conn, request.generation, Stage::Accepted, &request.local_id, arrival.now)?;
     }
     Ok(())
 }
@@ -211,7 +225,7 @@ pub(super) fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(
             agent: reply.agent,
             kind: Kind::Reply,
             from: reply.from,
-            remote: reply.to,
+            remote: &reply.to.clone().into(),
             thread: reply.thread,
             reply_to: Some(reply.request),
             reply_key: reply.reply_key,
@@ -229,21 +243,46 @@ pub(super) fn error_reply(conn: &Connection, reply: &ErrorReply<'_>) -> Result<(
 /// its sender is told, in the spec's words.
 pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), StoreError> {
     let Some(agent) = &message.inbox else { return Ok(()) };
-    let Some(request) = rows::by_local(conn, agent, message.id.as_str())? else { return Ok(()) };
-    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+    let Some(request) = rows::by_local(conn, agent, message.id.as_str(), Generation::V1)? else {
         return Ok(());
-    }
+    };
     if message.cause == Ending::Expired && message.was_polled {
         // Who polls cannot confirm: what was shown counts as taken, and its answer may still come.
         return Ok(());
     }
+    let taken = matches!(message.cause, Ending::Failed).then_some(message.attempts);
+    unanswered(conn, agent, request, taken, message.at).map(drop)
+}
+
+/// The same for the second generation. Whether the sender is beyond the machine, and not told by a notice here.
+pub(crate) fn ended_v2(conn: &Connection, ended: Ended<'_>) -> Result<bool, StoreError> {
+    let Some((agent, request)) = generations::arrived(conn, ended.message.message.id.as_str())? else {
+        return Ok(false);
+    };
+    let taken =
+        (ended.message.delivery.status() == Status::Failed).then_some(ended.message.delivery.attempts);
+    unanswered(conn, &agent, request, taken, ended.at)?;
+    Ok(true)
+}
+
+/// Tells the sender of a request that nobody has answered: `taken` so many times and never confirmed, or expired.
+fn unanswered(
+    conn: &Connection,
+    agent: &AgentName,
+    request: Bridged,
+    taken: Option<u32>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if !request.is_inbound || request.kind != Kind::Request || request.is_closed {
+        return Ok(());
+    }
+    let Destination::Agent(AddressedAgent { agent: remote, .. }) = request.remote else { return Ok(()) };
     rows::close(conn, agent, &request.id, Direction::In)?;
-    let text = match message.cause {
-        Ending::Failed => format!(
-            "not delivered: {} took it {} times and never confirmed it",
-            request.address, message.attempts
-        ),
-        Ending::Expired => format!("not delivered: it expired before {} took it", request.address),
+    let text = match taken {
+        Some(times) => {
+            format!("not delivered: {} took it {times} times and never confirmed it", request.address)
+        }
+        None => format!("not delivered: it expired before {} took it", request.address),
     };
     let session = request.session.map(Session::Id);
     error_reply(
@@ -252,23 +291,29 @@ pub(crate) fn ended(conn: &Connection, message: &EndedMessage) -> Result<(), Sto
             agent,
             request: &request.id,
             from: &AddressedAgent { agent: request.address, session },
-            to: &AddressedAgent { agent: request.remote, session: request.remote_session.map(Session::Id) },
+            to: &AddressedAgent { agent: remote, session: request.remote_session.map(Session::Id) },
             thread: request.thread.as_deref(),
             reply_key: request.reply_key.as_deref(),
             text: &text,
-            now: message.at,
+            now,
         },
     )
 }
 
+/// How long what has left is shown to its sender, if nothing has ended it before.
+const LONGEST: Duration = Duration::from_secs(TTL_MAX_SECS);
 /// How many rows one transaction forgets, so that requests get through in between.
 const FORGET_BATCH: i64 = 500;
 
 /// Forgets a batch of what no relay can deliver again. Whether there may be more.
 pub(super) fn forget(conn: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     let mut more = false;
-    for sql in [sql::FORGET_SEEN, sql::FORGET_BRIDGED] {
-        let gone = conn.prepare_cached(sql)?.execute(params![now.millis(), FORGET_BATCH])?;
+    let long_ago = [sql::FORGET_V2_AWAY, sql::FORGET_REMOTES];
+    for sql in
+        [sql::FORGET_SEEN, sql::FORGET_BRIDGED, sql::FORGET_UPLOADS, sql::FORGET_V2_AWAY, sql::FORGET_REMOTES]
+    {
+        let before = if long_ago.contains(&sql) { now.minus(LONGEST) } else { now };
+        let gone = conn.prepare_cached(sql)?.execute(params![before.millis(), FORGET_BATCH])?;
         more |= i64::try_from(gone).unwrap_or(i64::MAX) == FORGET_BATCH;
     }
     Ok(more)

@@ -142,7 +142,7 @@ pub(super) fn accept(
     conn.prepare_cached(sql::INSERT_PIN)?.execute(params![person.to_string(), key, now.millis()])?;
     let inbound = conn.prepare_cached(sql::RELEASE_HELD)?.execute(params![person.to_string(), key])?;
     let outbound = release_outbox(conn, now, |held, waits| {
-        held.remote.agent.person() == *person && waits == Some(key.as_str())
+        held.remote.person().as_ref() == Some(person) && waits == Some(key.as_str())
     })?;
     let fingerprint = fitting.iter().map(|key| key.fingerprint()).collect();
     Ok(Acceptance::Accepted { fingerprint, released: Released { inbound, outbound } })
@@ -153,7 +153,7 @@ pub(super) fn offers(conn: &Connection, person: &Person) -> Result<Vec<Verifying
     let inbound = list(conn, Some(person), LIST_LIMIT)?.into_iter().filter_map(|row| row.key);
     let outbound = rows::held_entries(conn, LIST_LIMIT)?
         .into_iter()
-        .filter(|(entry, _)| entry.remote.agent.person() == *person)
+        .filter(|(entry, _)| entry.remote.person().as_ref() == Some(person))
         .filter_map(|(_, held)| held.key);
     let mut keys: Vec<VerifyingKey> = Vec::new();
     for text in inbound.chain(outbound) {
@@ -238,8 +238,10 @@ pub(super) fn allow_plain(
         }
     }
     let outbound = release_outbox(conn, now, |held, waits| {
-        let remote = &held.remote.agent;
-        waits.is_none() && remote.person() == *person && address.is_none_or(|address| address == remote)
+        let fits = |remote: &AgentAddress| {
+            remote.person() == *person && address.is_none_or(|address| address == remote)
+        };
+        waits.is_none() && held.remote.agent().is_some_and(fits)
     })?;
     let is_known = is_known || outbound > 0;
     Ok(is_known.then_some(Released { inbound: 0, outbound }))

@@ -2,27 +2,31 @@
 
 mod arrivals;
 mod decisions;
+mod generations;
 mod outbox;
+mod parcels;
 mod pins;
+mod remotes;
 mod rows;
 pub(crate) mod sql;
 mod views;
 
-pub(crate) use arrivals::ended;
+pub(crate) use arrivals::{ended, ended_v2};
 pub use decisions::HELD_PER_PERSON;
 
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AgentAddress, Person};
+use crate::proto::redsyn::address::{AgentAddress, Person, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
     Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Landed, OutboxEntry,
-    Pin, PinState, Refusal, Released, Traced, Waiting,
+    Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
-use crate::store::local::Sent;
+use crate::store::v2::Created;
 
 /// The schema step that adds the bridge's tables to the local store.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
@@ -30,6 +34,10 @@ pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 pub(crate) const DECISIONS: &str = include_str!("decisions.sql");
 /// How much held mail one call gives back; the next gives the rest.
 const RELEASE_BATCH: i64 = 50;
+/// The step that adds files on their way.
+pub(crate) const PARCELS: &str = include_str!("parcels.sql");
+/// The step that adds the second generation of the local protocol.
+pub(crate) const GENERATIONS: &str = include_str!("generations.sql");
 
 /// A handle to the bridge's part of the local store. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -46,8 +54,16 @@ impl BridgeStore {
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn depart(&self, departure: Departure) -> Result<Sent, StoreError> {
+    pub async fn depart(&self, departure: Departure) -> Result<Created, StoreError> {
         self.db.call("bridge_depart", move |conn| outbox::depart(conn, &departure)).await
+    }
+
+    /// `agent` takes its mail in `generation` from now on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn switch(&self, agent: AgentName, generation: Generation) -> Result<(), StoreError> {
+        self.db.call("bridge_switch", move |conn| generations::switch(conn, &agent, generation)).await
     }
 
     /// The entries that may be sent now: due, and the oldest of their lane.
@@ -310,6 +326,119 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
         self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+    }
+
+    /// Who has written after that moment, the latest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn remotes(&self, after: Timestamp) -> Result<Vec<(AgentAddress, Timestamp)>, StoreError> {
+        self.db.call_single("bridge_remotes", move |conn| remotes::lately(conn, after)).await
+    }
+
+    /// Which topics this node has subscribed its agents to.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn subscriptions(&self) -> Result<Vec<(AgentAddress, TopicAddress)>, StoreError> {
+        self.db.call_single("bridge_subscriptions", remotes::subscriptions).await
+    }
+
+    /// Notes that `address` listens to `topic`, or does no more.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn listens(
+        &self,
+        address: AgentAddress,
+        topic: TopicAddress,
+        listens: bool,
+    ) -> Result<(), StoreError> {
+        self.db.call("bridge_listens", move |conn| remotes::listens(conn, &address, &topic, listens)).await
+    }
+
+    /// Keeps a zip for a message to come.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn upload(&self, upload: Upload) -> Result<(), StoreError> {
+        self.db.call("bridge_upload", move |conn| parcels::upload(conn, &upload)).await
+    }
+
+    /// A zip that `agent` has uploaded under this name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn uploaded(
+        &self,
+        agent: AgentName,
+        sha256: String,
+        now: Timestamp,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.db.call("bridge_uploaded", move |conn| parcels::uploaded(conn, &agent, &sha256, now)).await
+    }
+
+    /// Whether `agent` has sent this message before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_departed(&self, agent: AgentName, local_id: String) -> Result<bool, StoreError> {
+        let departed = move |conn: &_| {
+            Ok(rows::by_local(conn, &agent, &local_id, Generation::V1)?.is_some_and(|row| !row.is_inbound))
+        };
+        self.db.call("bridge_has_departed", departed).await
+    }
+
+    /// What goes with an entry; `None` when it is not to be sent any more, or not now.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn parcel(&self, seq: i64) -> Result<Option<Parcel>, StoreError> {
+        self.db.call("bridge_parcel", move |conn| parcels::parcel(conn, seq)).await
+    }
+
+    /// The files of a message that `agent` sent or received; the outer `None`: there is no such message.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn files(
+        &self,
+        agent: AgentName,
+        local_id: String,
+    ) -> Result<Option<Option<Vec<u8>>>, StoreError> {
+        self.db.call("bridge_files", move |conn| parcels::files(conn, &agent, &local_id)).await
+    }
+
+    /// Stops a request that its sender wants back.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn withdraw(
+        &self,
+        agent: AgentName,
+        local_id: String,
+        generation: Generation,
+        now: Timestamp,
+    ) -> Result<Withdrawal, StoreError> {
+        self.db
+            .call("bridge_withdraw", move |conn| parcels::withdraw(conn, &agent, &local_id, generation, now))
+            .await
+    }
+
+    /// A stopped entry goes on.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn go_on(&self, seq: i64, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq, now)).await
+    }
+
+    /// A request that nobody has taken and nobody will.
+    ///
+    /// # Errors
+    /// When nothing was kept.
+    pub async fn withdrawn(&self, agent: AgentName, id: MessageId, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_withdrawn", move |conn| parcels::withdrawn(conn, &agent, &id, now)).await
     }
 
     /// Forgets what no relay can deliver again.

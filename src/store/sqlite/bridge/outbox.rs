@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
 use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::{Crossing, InboundRequest, Named, crossing};
 use crate::proto::dsh::names::DshId;
-use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, Destination, Session, SessionId};
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
-use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry};
+use crate::store::bridge::generation::{Generation, Outgoing};
+use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry, Parcel};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
+use crate::store::sqlite::v2;
+use crate::store::v2::Created;
 
 /// When an entry that cannot be read expires.
 const NEVER: i64 = i64::MAX;
@@ -22,10 +26,17 @@ const NEVER: i64 = i64::MAX;
 /// How long a held entry waits until it is judged again.
 const HELD_AGAIN: Duration = Duration::from_secs(5 * 60);
 
-pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, StoreError> {
-    let sent = insert_message(conn, &departure.message, None)?;
+pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Created, StoreError> {
+    let sent = match &departure.message {
+        Outgoing::V1(message) => {
+            let Sent { id, duplicate } = insert_message(conn, message, None)?;
+            Created { id, duplicate, conflict: false }
+        }
+        Outgoing::V2(message) => v2::insert_message(conn, message, None)?,
+    };
+    let generation = departure.message.generation();
     if sent.duplicate || is_under_way(conn, departure)? {
-        return Ok(Sent { duplicate: true, ..sent });
+        return Ok(Created { duplicate: true, ..sent });
     }
     let parent = named(conn, departure, departure.parent_id.as_deref())?;
     let reply_to = named(conn, departure, departure.reply_to.as_deref())?;
@@ -41,7 +52,13 @@ pub(super) fn depart(conn: &Connection, departure: &Departure) -> Result<Sent, S
     );
     match what {
         Crossing::Nothing => {
-            conn.prepare_cached(sql::SET_STATUS)?.execute(params![sent.id.as_str(), "done"])?;
+            reach(conn, generation, Stage::Done, sent.id.as_str(), departure.now)?;
+        }
+        // Nobody answers an event, and it answers nothing.
+        _ if matches!(departure.remote, Destination::Topic(_)) => {
+            let leaving =
+                Leaving { kind: Kind::Event, session: None, thread: None, answers: None, error: false };
+            insert(conn, departure, &leaving)?;
         }
         Crossing::Request { thread } => {
             let session =
@@ -73,7 +90,7 @@ fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreE
         .optional()?;
     match of {
         None => Ok(false),
-        Some(Some(local_id)) if local_id == departure.message.id.as_str() => Ok(true),
+        Some(Some(local_id)) if local_id == departure.message.id().as_str() => Ok(true),
         Some(_) => {
             Err(StoreError::Other(format!("the id {} is under way for another message", departure.id)))
         }
@@ -82,9 +99,9 @@ fn is_under_way(conn: &Connection, departure: &Departure) -> Result<bool, StoreE
 
 fn named(conn: &Connection, departure: &Departure, id: Option<&str>) -> Result<Option<Bridged>, StoreError> {
     let Some(id) = id else { return Ok(None) };
-    let row = rows::by_local(conn, &departure.agent, id)?;
+    let row = rows::by_local(conn, &departure.agent, id, departure.message.generation())?;
     // A conversation with somebody else is none of the recipient's business: their ids would leak through it.
-    Ok(row.filter(|row| row.remote == departure.remote.agent))
+    Ok(row.filter(|row| row.remote == departure.remote.base()))
 }
 
 /// The thread that `root_id` names, if we have met it with this remote agent, and our session in it.
@@ -93,7 +110,7 @@ fn thread(
     departure: &Departure,
     root_id: &str,
 ) -> Result<Option<(String, Option<SessionId>)>, StoreError> {
-    let remote = departure.remote.agent.to_string();
+    let remote = departure.remote.base().to_string();
     let by_thread: Option<Option<String>> = conn
         .prepare_cached(sql::BRIDGED_BY_THREAD)?
         .query_row(params![departure.agent.as_str(), root_id, remote], |row| row.get(0))
@@ -134,8 +151,7 @@ fn answer(
     };
     if kind == Kind::Reply {
         rows::close(conn, &departure.agent, &request.id, Direction::In)?;
-        conn.prepare_cached(sql::STAGE_INBOUND_ANSWERED)?
-            .execute(params![request.local_id, departure.now.millis()])?;
+        reach(conn, request.generation, Stage::InboundAnswered, &request.local_id, departure.now)?;
     }
     let leaving = Leaving {
         kind,
@@ -154,8 +170,10 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         session: leaving.session.clone().map(Session::Id),
     };
     let mut remote = departure.remote.clone();
-    if let (None, Some(request)) = (&remote.session, leaving.answers) {
-        remote.session = request.remote_session.clone().map(Session::Id);
+    if let (Destination::Agent(AddressedAgent { session: session @ None, .. }), Some(request)) =
+        (&mut remote, leaving.answers)
+    {
+        *session = request.remote_session.clone().map(Session::Id);
     }
     let reply_to = leaving.answers.map(|request| &request.id);
     rows::insert_bridged(
@@ -163,7 +181,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         &NewBridged {
             agent: &departure.agent,
             id: &departure.id,
-            local_id: departure.message.id.as_str(),
+            local_id: departure.message.id().as_str(),
             direction: Direction::Out,
             kind: leaving.kind,
             address: &departure.address,
@@ -172,6 +190,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             session: leaving.session.as_ref(),
             reply_to,
             reply_key: None,
+            generation: departure.message.generation(),
             now: departure.now,
         },
     )?;
@@ -179,7 +198,7 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         conn,
         &NewEntry {
             id: &departure.id,
-            local_id: Some(departure.message.id.as_str()),
+            local_id: Some(departure.message.id().as_str()),
             agent: &departure.agent,
             kind: leaving.kind,
             from: &from,
@@ -194,6 +213,13 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
             now: departure.now,
         },
     )?;
+    let Parcel { encrypt, zip } = &departure.parcel;
+    if encrypt.is_some() || zip.is_some() {
+        conn.prepare_cached(sql::INSERT_PARCEL)?.execute(params![departure.id.as_str(), encrypt, zip])?;
+    }
+    if let Some(files) = &departure.files {
+        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![departure.message.id().as_str(), files])?;
+    }
     Ok(())
 }
 
@@ -235,10 +261,10 @@ pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), Sto
         conn.prepare_cached(sql::RETHREAD)?.execute(params![lane, thread])?;
     }
     if is_news {
-        conn.prepare_cached(sql::STAGE_ACCEPTED)?.execute(params![row.local_id, accepted.now.millis()])?;
+        reach(conn, row.generation, Stage::Accepted, &row.local_id, accepted.now)?;
         if row.kind != Kind::Request {
             // Nothing comes back for an answer: the relay's word is the last stage there is.
-            conn.prepare_cached(sql::SET_STATUS)?.execute(params![row.local_id, "done"])?;
+            reach(conn, row.generation, Stage::Done, &row.local_id, accepted.now)?;
         }
     }
     Ok(())
@@ -266,7 +292,7 @@ pub(super) fn hold(
     let held = params![entry.seq, reason, again.millis(), key];
     let is_there = conn.prepare_cached(sql::HOLD_OUTBOX)?.execute(held)? == 1;
     if let Some(local_id) = entry.local_id.as_deref().filter(|_| is_there) {
-        conn.prepare_cached(sql::STAGE_HELD)?.execute(params![local_id, now.millis()])?;
+        reach(conn, generations::of_entry(conn, entry)?, Stage::Held, local_id, now)?;
     }
     Ok(())
 }
@@ -281,8 +307,12 @@ pub(super) fn failed(
         return Ok(());
     }
     rows::close(conn, &entry.agent, &entry.id, Direction::Out)?;
+    let generation = generations::of_entry(conn, entry)?;
     if let Some(local_id) = &entry.local_id {
-        conn.prepare_cached(sql::STAGE_FAILED)?.execute(params![local_id, failure.now.millis()])?;
+        reach(conn, generation, Stage::Failed, local_id, failure.now)?;
+        if let (Generation::V2, Some(notice)) = (generation, notice) {
+            return generations::undelivered(conn, entry, notice, local_id);
+        }
     }
     if let Some(notice) = notice
         && insert_message(conn, notice, Some(&entry.agent))?.duplicate

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
+use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Destination, Session, SessionId};
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId, TTL_MAX_SECS};
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Content, HeldKey, OutboxEntry};
 
 /// How long what crossed is remembered: the longest TTL, since a relay can deliver no later (mapping §6).
@@ -46,12 +47,15 @@ pub(super) struct Bridged {
     pub(super) kind: Kind,
     /// Our agent's.
     pub(super) address: AgentAddress,
-    pub(super) remote: AgentAddress,
+    /// Without a session.
+    pub(super) remote: Destination,
     pub(super) thread: Option<String>,
     pub(super) session: Option<SessionId>,
     pub(super) remote_session: Option<SessionId>,
     pub(super) reply_key: Option<String>,
     pub(super) is_closed: bool,
+    /// Of the local message.
+    pub(super) generation: Generation,
 }
 
 impl Bridged {
@@ -67,9 +71,12 @@ pub(super) fn by_local(
     conn: &Connection,
     agent: &AgentName,
     local_id: &str,
+    generation: Generation,
 ) -> Result<Option<Bridged>, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, local_id.to_owned(), Columns::read(row)?));
-    let row = conn.prepare_cached(sql::BRIDGED_BY_LOCAL)?.query_row(params![agent.as_str(), local_id], read);
+    let row = conn
+        .prepare_cached(sql::BRIDGED_BY_LOCAL)?
+        .query_row(params![agent.as_str(), local_id, generation.number()], read);
     row.optional()?.map(|(id, local_id, columns)| columns.bridged(&id, local_id)).transpose()
 }
 
@@ -97,6 +104,7 @@ struct Columns {
     remote_session: Option<String>,
     reply_key: Option<String>,
     is_closed: bool,
+    generation: i64,
 }
 
 impl Columns {
@@ -111,6 +119,7 @@ impl Columns {
             remote_session: row.get(7)?,
             reply_key: row.get(8)?,
             is_closed: row.get(9)?,
+            generation: row.get(10)?,
         })
     }
 
@@ -127,6 +136,7 @@ impl Columns {
             remote_session: session(self.remote_session)?,
             reply_key: self.reply_key,
             is_closed: self.is_closed,
+            generation: Generation::of(self.generation),
         })
     }
 }
@@ -158,17 +168,19 @@ pub(super) struct NewBridged<'a> {
     pub(super) direction: Direction,
     pub(super) kind: Kind,
     pub(super) address: &'a AgentAddress,
-    pub(super) remote: &'a AddressedAgent,
+    pub(super) remote: &'a Destination,
     pub(super) thread: Option<&'a str>,
     /// Our agent's session.
     pub(super) session: Option<&'a SessionId>,
     pub(super) reply_to: Option<&'a MessageId>,
     pub(super) reply_key: Option<&'a str>,
+    /// Of the local message.
+    pub(super) generation: Generation,
     pub(super) now: Timestamp,
 }
 
 pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<(), StoreError> {
-    let remote_session = match &row.remote.session {
+    let remote_session = match row.remote.session() {
         Some(Session::Id(id)) => Some(id.to_string()),
         Some(Session::New) | None => None,
     };
@@ -179,13 +191,14 @@ pub(super) fn insert_bridged(conn: &Connection, row: &NewBridged<'_>) -> Result<
         row.direction.as_str(),
         row.kind.as_str(),
         row.address.to_string(),
-        row.remote.agent.to_string(),
+        row.remote.base().to_string(),
         row.thread,
         row.session.map(ToString::to_string),
         remote_session,
         row.reply_to.map(MessageId::as_str),
         row.reply_key,
         keep_until(row.now),
+        row.generation.number(),
     ])?;
     Ok(())
 }
@@ -197,7 +210,7 @@ pub(super) struct NewEntry<'a> {
     pub(super) agent: &'a AgentName,
     pub(super) kind: Kind,
     pub(super) from: &'a AddressedAgent,
-    pub(super) remote: &'a AddressedAgent,
+    pub(super) remote: &'a Destination,
     pub(super) thread: Option<&'a str>,
     pub(super) reply_to: Option<&'a MessageId>,
     pub(super) reply_key: Option<&'a str>,
@@ -210,17 +223,22 @@ pub(super) struct NewEntry<'a> {
 
 impl NewEntry<'_> {
     /// What must stay in order: one conversation with one remote agent. A request that opens one is alone.
+    /// The events of one topic are one, too.
     fn lane(&self) -> String {
-        let conversation = match (self.thread, &self.remote.session) {
+        let conversation = match (self.thread, self.remote) {
             (Some(thread), _) => thread.to_owned(),
-            (None, Some(Session::Id(id))) => format!("#{id}"),
-            (None, Some(Session::New) | None) => self.id.to_string(),
+            (None, Destination::Topic(_)) => String::new(),
+            (None, Destination::Agent(AddressedAgent { session: Some(Session::Id(id)), .. })) => {
+                format!("#{id}")
+            }
+            (None, Destination::Agent(_)) => self.id.to_string(),
         };
-        lane(self.agent, &self.remote.agent, &conversation)
+        lane(self.agent, &self.remote.base(), &conversation)
     }
 }
 
-pub(super) fn lane(agent: &AgentName, remote: &AgentAddress, conversation: &str) -> String {
+/// `remote` without a session.
+pub(super) fn lane(agent: &AgentName, remote: &Destination, conversation: &str) -> String {
     format!("{} {remote} {conversation}", agent.as_str())
 }
 

@@ -34,12 +34,12 @@ pub(crate) const COUNT_HELD_OUT: &str =
 pub(crate) const COUNT_HELD: &str = "SELECT count(*) FROM held WHERE person > ''";
 
 pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_id, direction, kind, address, remote, \
-     thread, session, remote_session, reply_to, reply_key, keep_until) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+     thread, session, remote_session, reply_to, reply_key, keep_until, generation) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, remote, thread, session, \
-     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND local_id = ?2";
+     remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND local_id = ?2 AND generation = ?3";
 pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
-     remote_session, reply_key, closed FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
+     remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
      WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session IS NULL ASC, keep_until DESC LIMIT 1";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
@@ -67,6 +67,26 @@ pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
 pub(crate) const INSERT_FILES: &str =
     "INSERT INTO files (message, zip) SELECT seq, ?2 FROM messages WHERE id = ?1";
+pub(crate) const FILES: &str = "SELECT zip FROM messages LEFT JOIN files ON message = seq \
+     WHERE id = ?1 AND (inbox = ?2 OR (inbox IS NULL AND sender = ?2))";
+pub(crate) const INSERT_UPLOAD: &str = "INSERT INTO uploads (agent, sha256, zip, keep_until) VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT (agent, sha256) DO UPDATE SET keep_until = excluded.keep_until";
+pub(crate) const DROP_UPLOADS: &str = "DELETE FROM uploads WHERE id IN \
+     (SELECT id FROM uploads WHERE agent = ?1 ORDER BY keep_until DESC LIMIT -1 OFFSET ?2)";
+pub(crate) const UPLOAD: &str =
+    "SELECT zip FROM uploads WHERE agent = ?1 AND sha256 = ?2 AND keep_until > ?3";
+pub(crate) const FORGET_UPLOADS: &str =
+    "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE keep_until <= ?1 LIMIT ?2)";
+pub(crate) const INSERT_PARCEL: &str =
+    "INSERT INTO outbox_parcels (entry, encrypt, zip) SELECT seq, ?2, ?3 FROM outbox WHERE id = ?1";
+pub(crate) const PARCEL: &str = "SELECT encrypt, zip FROM outbox LEFT JOIN outbox_parcels ON entry = seq \
+     WHERE seq = ?1 AND coalesce(withdrawn, 0) = 0";
+pub(crate) const STOP_OUTBOX: &str =
+    "UPDATE outbox SET next_at = ?3 WHERE id = ?1 AND agent = ?2 RETURNING seq";
+pub(crate) const STOP_PARCEL: &str = "INSERT INTO outbox_parcels (entry, withdrawn) VALUES (?1, 1) \
+     ON CONFLICT (entry) DO UPDATE SET withdrawn = 1";
+pub(crate) const GO_ON: &str = "UPDATE outbox SET next_at = ?2 WHERE seq = ?1";
+pub(crate) const GO_ON_PARCEL: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE entry = ?1";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
@@ -102,6 +122,46 @@ pub(crate) const INSERT_PIN: &str =
 pub(crate) const INSERT_SEALED: &str =
     "INSERT INTO sealed_addresses (address, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 pub(crate) const WAS_SEALED: &str = "SELECT 1 FROM sealed_addresses WHERE address = ?1";
+
+pub(crate) const GENERATION: &str = "SELECT generation FROM generations WHERE agent = ?1";
+pub(crate) const SET_GENERATION: &str = "INSERT INTO generations (agent, generation) VALUES (?1, ?2) \
+     ON CONFLICT (agent) DO UPDATE SET generation = excluded.generation";
+pub(crate) const BRIDGED_MOVED: &str = "UPDATE bridged SET local_id = ?3, generation = ?4 \
+     WHERE agent = ?1 AND id = ?2 AND direction = 'in'";
+pub(crate) const BRIDGED_AGENT_V2: &str =
+    "SELECT agent FROM bridged WHERE local_id = ?1 AND generation = 2 AND direction = 'in'";
+pub(crate) const ZIP_OF: &str = "SELECT zip FROM files WHERE message = ?1";
+pub(crate) const DELETE_MESSAGE: &str = "DELETE FROM messages WHERE seq = ?1";
+pub(crate) const V2_ACCEPTED: &str = "UPDATE v2_messages SET at_accepted = coalesce(at_accepted, ?2), \
+     status = CASE status WHEN 'queued' THEN 'leased' ELSE status END WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_DONE: &str = "UPDATE v2_messages SET status = 'completed', completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2, status = ?3, completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_FAILED: &str = "UPDATE v2_messages SET at_failed = ?2, status = 'failed', completed_at = ?2 \
+     WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_HELD: &str = "UPDATE v2_messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_INBOUND_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2 WHERE id = ?1";
+pub(crate) const V2_ID_TAKEN: &str = "SELECT 1 FROM v2_messages WHERE id = ?1";
+pub(crate) const V2_ARRIVAL: &str =
+    "INSERT INTO v2_redsyn (message, redsyn, zip) SELECT seq, ?2, ?3 FROM v2_messages WHERE id = ?1";
+pub(crate) const V2_ZIP_OF: &str = "SELECT zip FROM v2_redsyn WHERE message = ?1";
+pub(crate) const V2_FILES: &str = "SELECT zip FROM v2_messages LEFT JOIN v2_redsyn ON message = seq \
+     WHERE id = ?1 AND inbox = ?2";
+pub(crate) const V2_DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
+pub(crate) const FORGET_V2_AWAY: &str = "DELETE FROM v2_messages WHERE seq IN \
+     (SELECT seq FROM v2_messages WHERE inbox IS NULL AND created_at <= ?1 LIMIT ?2)";
+
+pub(crate) const SEE_REMOTE: &str = "INSERT INTO remotes (address, last_seen) VALUES (?1, ?2) \
+     ON CONFLICT (address) DO UPDATE SET last_seen = excluded.last_seen";
+pub(crate) const REMOTES: &str =
+    "SELECT address, last_seen FROM remotes WHERE last_seen > ?1 ORDER BY last_seen DESC LIMIT ?2";
+pub(crate) const FORGET_REMOTES: &str =
+    "DELETE FROM remotes WHERE address IN (SELECT address FROM remotes WHERE last_seen <= ?1 LIMIT ?2)";
+pub(crate) const SUBSCRIPTIONS: &str = "SELECT address, topic FROM subscriptions WHERE address > ''";
+pub(crate) const ADD_SUBSCRIPTION: &str =
+    "INSERT INTO subscriptions (address, topic) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+pub(crate) const DROP_SUBSCRIPTION: &str = "DELETE FROM subscriptions WHERE address = ?1 AND topic = ?2";
 
 #[cfg(test)]
 pub(crate) const ALL: &[&str] = &[
@@ -154,6 +214,17 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_INBOUND_ANSWERED,
     LOCAL_ID_TAKEN,
     INSERT_FILES,
+    FILES,
+    INSERT_UPLOAD,
+    DROP_UPLOADS,
+    UPLOAD,
+    FORGET_UPLOADS,
+    INSERT_PARCEL,
+    PARCEL,
+    STOP_OUTBOX,
+    STOP_PARCEL,
+    GO_ON,
+    GO_ON_PARCEL,
     INSERT_SEEN,
     IS_SEEN,
     FORGET_SEEN,
@@ -162,4 +233,28 @@ pub(crate) const ALL: &[&str] = &[
     INSERT_PIN,
     INSERT_SEALED,
     WAS_SEALED,
+    GENERATION,
+    SET_GENERATION,
+    BRIDGED_MOVED,
+    BRIDGED_AGENT_V2,
+    ZIP_OF,
+    DELETE_MESSAGE,
+    V2_ACCEPTED,
+    V2_DONE,
+    V2_ANSWERED,
+    V2_FAILED,
+    V2_HELD,
+    V2_INBOUND_ANSWERED,
+    V2_ID_TAKEN,
+    V2_ARRIVAL,
+    V2_ZIP_OF,
+    V2_FILES,
+    V2_DELETE,
+    FORGET_V2_AWAY,
+    SEE_REMOTE,
+    REMOTES,
+    FORGET_REMOTES,
+    SUBSCRIPTIONS,
+    ADD_SUBSCRIPTION,
+    DROP_SUBSCRIPTION,
 ];

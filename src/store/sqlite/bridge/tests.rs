@@ -7,6 +7,7 @@ mod departures;
 mod endings;
 mod model;
 mod outbox;
+mod parcels;
 mod pins;
 
 use std::time::Duration;
@@ -24,9 +25,11 @@ use crate::proto::dsh::names::{AgentName, DshId, Party};
 use crate::proto::dsh::v1::envelope::Kind as DshKind;
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
-use crate::store::bridge::{Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Refusal};
-use crate::store::local::{NewMessage, Sent, StatusLine, StoredMessage};
+use crate::store::bridge::generation::{Generation, Outgoing};
+use crate::store::bridge::{Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Parcel, Refusal};
+use crate::store::local::{NewMessage, StatusLine, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
+use crate::store::v2::Created;
 
 const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 const BOB: &str = "globex/erp/bob/billing";
@@ -72,7 +75,7 @@ impl Node {
         Self::open(self.folder)
     }
 
-    async fn depart(&self, departure: Departure) -> Sent {
+    async fn depart(&self, departure: Departure) -> Created {
         self.store.depart(departure).await.unwrap()
     }
 
@@ -152,7 +155,7 @@ impl Node {
 fn departure(local_id: &str, kind: LocalKind) -> Departure {
     let message = NewMessage::new(DshId::new(local_id), close(), Party::new(BOB), NOW);
     Departure {
-        message,
+        message: Outgoing::V1(message),
         id: crate::crypto::sha256::hex(local_id.as_bytes()).parse().unwrap(),
         kind,
         parent_id: None,
@@ -162,6 +165,8 @@ fn departure(local_id: &str, kind: LocalKind) -> Departure {
         address: "acme/finance/ana/close".parse().unwrap(),
         remote: BOB.parse().unwrap(),
         content: Content { body: Body::text("hi"), refs: vec![json!({"url": "https://git.example"})] },
+        files: None,
+        parcel: Parcel::default(),
         ttl: None,
         receipts_travel: false,
         now: NOW,

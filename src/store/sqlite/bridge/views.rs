@@ -8,6 +8,7 @@ use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
+use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Crossed, Depths, HeldOut, Local, Traced, Waiting};
 use crate::store::local::Stages;
 
@@ -62,10 +63,12 @@ pub(super) fn trace(conn: &Connection, id: &str, agents: &[AgentName]) -> Result
                 found.push((row.local_id.clone(), Some((agent, row))));
             }
         }
-        if let Some(row) = rows::by_local(conn, agent, id)?
-            && !found.iter().any(|(local_id, _)| *local_id == row.local_id)
-        {
-            found.push((row.local_id.clone(), Some((agent, row))));
+        for generation in [Generation::V1, Generation::V2] {
+            if let Some(row) = rows::by_local(conn, agent, id, generation)?
+                && !found.iter().any(|(local_id, _)| *local_id == row.local_id)
+            {
+                found.push((row.local_id.clone(), Some((agent, row))));
+            }
         }
     }
     if found.is_empty() {

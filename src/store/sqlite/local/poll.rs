@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{rows, sql};
 use crate::domain::delivery::State;
-use crate::proto::dsh::names::DshId;
+use crate::proto::dsh::names::{AgentName, DshId};
 use crate::store::StoreError;
-use crate::store::local::{Poll, Polled, StoredMessage};
+use crate::store::local::{NewMessage, Poll, Polled, StoredMessage};
 
 pub(super) fn poll(conn: &Connection, poll: &Poll) -> Result<Polled, StoreError> {
     let since = poll.since.as_ref().map(|id| seq_of(conn, id)).transpose()?.flatten();
@@ -43,4 +43,11 @@ fn page(
     let rows =
         page.query_map(params![poll.agent.as_str(), since, limit, poll.now.millis()], rows::message)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What waits for an agent that has never been shown it, oldest first.
+pub(crate) fn unseen(conn: &Connection, agent: &AgentName) -> Result<Vec<(i64, NewMessage)>, StoreError> {
+    let mut unseen = conn.prepare_cached(sql::UNSEEN)?;
+    let rows = unseen.query_map([agent.as_str()], rows::message)?;
+    Ok(rows.map(|row| row.map(|(stored, _)| (stored.seq, stored.message))).collect::<Result<_, _>>()?)
 }

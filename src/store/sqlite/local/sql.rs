@@ -77,6 +77,10 @@ pub(super) const POLL_AHEAD: &str = messages!(
     WHERE inbox = ?1 AND status = 'queued' AND seq > ?2 AND (expires_at IS NULL OR expires_at > ?4)
     ORDER BY seq LIMIT ?3"
 );
+pub(super) const UNSEEN: &str = messages!(
+    "INDEXED BY messages_queue
+    WHERE inbox = ?1 AND status = 'queued' AND at_polled IS NULL ORDER BY seq"
+);
 pub(super) const SHOWN: &str =
     "UPDATE messages SET redeliver = 0, at_polled = coalesce(at_polled, ?2) WHERE seq = ?1";
 
@@ -136,6 +140,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("SEQ_OF", SEQ_OF),
     ("POLL_BEHIND", POLL_BEHIND),
     ("POLL_AHEAD", POLL_AHEAD),
+    ("UNSEEN", UNSEEN),
     ("SHOWN", SHOWN),
     ("REQUEUE", REQUEUE),
     ("QUEUED", QUEUED),

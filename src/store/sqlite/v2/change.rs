@@ -69,7 +69,11 @@ pub(super) fn tell(
     random: &SharedRandom,
 ) -> Result<Option<Name>, StoreError> {
     let StoredMessage { seq, message, is_notified, .. } = ended.message;
-    if ended::ended_v2(conn, ended)? || !notify || *is_notified || message.kind != Kind::Request {
+    if ended::ended_v2(conn, ended)? {
+        // Nobody of that name waits here, but what it is told can be carried now.
+        return Ok(Some(message.origin.clone()));
+    }
+    if !notify || *is_notified || message.kind != Kind::Request {
         return Ok(None);
     }
     let notice = notice(ended, DshId::new(random.hex::<16>()));

@@ -20,7 +20,7 @@ pub(super) fn create(conn: &Connection, message: &NewMessage, inbox: &Name) -> R
 
 /// Stores a message unless its origin has used its idempotency key before. `inbox` is the agent of this machine that
 /// may take it; `None` for mail that leaves the machine. Part of the caller's transaction.
-pub(super) fn insert_message(
+pub(crate) fn insert_message(
     conn: &Connection,
     message: &NewMessage,
     inbox: Option<&Name>,

@@ -9,6 +9,7 @@ use crate::domain::delivery::{Lease, LeaseId};
 use crate::domain::random::SharedRandom;
 use crate::domain::v2::delivery::{Delivery, LeaseRefused, Status, permitted};
 use crate::proto::dsh::names::DshId;
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::dsh::v2::request::Outcome;
 use crate::store::StoreError;
 use crate::store::v2::{Ack, Acked, Ended, Pull, Pulled, Renew, StoredMessage};
@@ -102,6 +103,13 @@ pub(super) fn renew(conn: &Connection, renew: &Renew) -> Result<Result<(), Lease
     }
 }
 
-pub(super) fn by_id(conn: &Connection, id: &DshId) -> Result<Option<StoredMessage>, StoreError> {
+/// What waits for an agent and has never been handed out, oldest first.
+pub(crate) fn unseen(conn: &Connection, agent: &Name) -> Result<Vec<StoredMessage>, StoreError> {
+    let mut unseen = conn.prepare_cached(sql::UNSEEN)?;
+    let rows = unseen.query_map([agent.as_str()], rows::message)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(crate) fn by_id(conn: &Connection, id: &DshId) -> Result<Option<StoredMessage>, StoreError> {
     Ok(conn.prepare_cached(sql::BY_ID)?.query_row([id.as_str()], rows::message).optional()?)
 }

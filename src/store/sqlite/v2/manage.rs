@@ -14,6 +14,10 @@ pub(super) fn manage(conn: &Connection, manage: &Manage) -> Result<Managed, Stor
     if !manage.is_admin && !is_own(&message, manage) {
         return Ok(Managed::NotAllowed);
     }
+    if message.inbox.is_none() {
+        // It has left, or is about to: only its carrier can stop it.
+        return Ok(Managed::Away);
+    }
     let (next, woken) = match manage.action {
         Action::Requeue => (message.delivery.requeue(), message.inbox),
         Action::Cancel => (message.delivery.cancel(manage.now), None),

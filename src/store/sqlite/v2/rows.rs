@@ -47,6 +47,7 @@ pub(super) fn message(row: &Row<'_>) -> Result<StoredMessage> {
             held: get_option(row, 28)?,
             failed: get_option(row, 29)?,
         },
+        redsyn: row.get::<_, Option<String>>(30)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

@@ -7,7 +7,8 @@ macro_rules! messages {
             "SELECT seq, inbox, id, root_id, parent_id, origin, target, kind, body, session_ref, execution_mode, ",
             "context, topic, allow_shared_write, idempotency_key, created_at, expires_at, status, attempts, ",
             "lease_token, lease_until, last_error, completed_at, notified_at, at_accepted, at_leased, at_acked, ",
-            "at_answered, at_held, at_failed FROM v2_messages ",
+            "at_answered, at_held, at_failed, ",
+            "(SELECT redsyn FROM v2_redsyn WHERE message = seq) FROM v2_messages ",
             $($rest)+
         )
     };
@@ -49,6 +50,8 @@ pub(super) const QUEUED: &str = messages!(
     WHERE inbox = ?1 AND status = 'queued' AND expires_at > ?3 AND attempts < ?4
     ORDER BY seq LIMIT ?2"
 );
+pub(super) const UNSEEN: &str =
+    messages!("INDEXED BY v2_queue WHERE inbox = ?1 AND status = 'queued' AND attempts = 0 ORDER BY seq");
 pub(super) const PAST_TIME: &str = messages!(
     "INDEXED BY v2_expiry
     WHERE status IN ('queued', 'leased') AND inbox IS NOT NULL AND expires_at <= ?1
@@ -96,6 +99,7 @@ const ALL: &[&str] = &[
     BY_ID,
     BY_KEY,
     QUEUED,
+    UNSEEN,
     PAST_TIME,
     EXHAUSTED,
     LEASE_OVER,

@@ -233,7 +233,7 @@ async fn what_another_broker_kept_keeps_its_state_and_its_key() {
             ..Delivery::new(message.expires_at)
         };
         let (inbox, stages) = (Some(name("beta")), Stages::default());
-        StoredMessage { seq: 0, inbox, message, delivery, is_notified: true, stages }
+        StoredMessage { seq: 0, inbox, message, delivery, is_notified: true, stages, redsyn: None }
     };
     let lease = crate::domain::delivery::Lease { id: LeaseId::new("t"), until: later(9) };
     let states =

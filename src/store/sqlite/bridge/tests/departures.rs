@@ -8,7 +8,7 @@ use crate::store::bridge::Landed;
 async fn a_message_its_outbox_row_and_its_ids_are_one_transaction() {
     let node = Node::new();
     let sent = node.depart(departure("odd id", LocalKind::Request)).await;
-    assert_eq!(sent, Sent { id: DshId::new("odd id"), duplicate: false });
+    assert_eq!(sent, Created { id: DshId::new("odd id"), duplicate: false, conflict: false });
 
     let node = node.reopened().await;
     let due = node.due().await;

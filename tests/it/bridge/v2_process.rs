@@ -1,0 +1,99 @@
+//! Two real bridges: one agent speaks the second generation, the other the first, over HTTP both ways.
+
+use std::time::Duration;
+
+use redsyn_bridge::crypto::hmac;
+use redsyn_bridge::domain::clock::{Clock, SystemClock};
+use redsyn_bridge::proto::dsh::v2::signing::Signed;
+use serde_json::{Value, json};
+
+use crate::support::bridge::BridgeProcess;
+use crate::support::proxy::http;
+use crate::support::world::{Member, World};
+
+pub async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> Value {
+    let (body, timestamp) = (body.to_string(), SystemClock.now().secs().to_string());
+    let signed = Signed {
+        agent,
+        key_id: None,
+        timestamp: &timestamp,
+        method: "POST",
+        target: path,
+        body: body.as_bytes(),
+    };
+    let signature = hmac::sha256_hex(b"test-secret", &[signed.text().as_bytes()]);
+    let answer = http()
+        .post(format!("{}{path}", bridge.base()))
+        .header("X-Agent-Relay-Agent", agent)
+        .header("X-Agent-Relay-Timestamp", timestamp)
+        .header("X-Agent-Relay-Signature", signature)
+        .body(body)
+        .send()
+        .await
+        .unwrap();
+    let status = answer.status();
+    let answer: Value = answer.json().await.unwrap();
+    assert!(status.is_success(), "{path}: {answer}");
+    answer
+}
+
+pub async fn pull_one(bridge: &BridgeProcess, agent: &str) -> Value {
+    let pull = async {
+        loop {
+            let pulled = post(bridge, agent, "/v1/pull", &json!({"wait_seconds": 20})).await;
+            if let Some(message) = pulled["messages"].as_array().unwrap().first() {
+                return message.clone();
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), pull).await.expect("no message came")
+}
+
+#[tokio::test]
+async fn the_second_generation_asks_and_answers_the_first() {
+    let world = World::new().await;
+    let start = |member: &Member, other: &Member| {
+        BridgeProcess::start(&world.folder.path().join(member.org), member, other, &world.url())
+    };
+    let (close, billing) = (start(&world.ana, &world.bob), start(&world.bob, &world.ana));
+    billing.register().await;
+
+    let long = "ñ is paid? ".repeat(4000);
+    let ask = json!({"origin": "close", "target": world.bob.address(), "kind": "request", "body": long.trim(),
+                     "idempotency_key": "k1", "context": "the close", "topic": "invoices"});
+    let created = post(&close, "close", "/v1/messages", &ask).await;
+    assert_eq!(created["created"], json!(true));
+    assert_eq!(post(&close, "close", "/v1/messages", &ask).await["created"], json!(false));
+    let id = created["message_id"].as_str().unwrap();
+    let request = billing.pull_one().await;
+    assert_eq!((request["id"].as_str(), &request["body"]), (Some(id), &json!({"text": long.trim()})));
+    assert_eq!(request["redsyn"]["envelope"], json!({"context": "the close", "topic": "invoices"}));
+    let reply =
+        json!({"to": request["from"], "kind": "reply", "parentId": id, "body": {"text": "Yes.", "n": 1}});
+    billing.send(&reply).await;
+    billing.ack(&request).await;
+    let answer = pull_one(&close, "close").await;
+    assert_eq!((&answer["kind"], &answer["parent_id"]), (&json!("reply"), &json!(id)));
+    assert_eq!(answer["body"], json!(r#"{"n":1,"text":"Yes."}"#));
+    assert_eq!(
+        (&answer["origin"], &answer["redsyn"]["verified"]),
+        (&json!(world.bob.address()), &json!(true))
+    );
+    let done = json!({"message_id": answer["message_id"], "outcome": "completed", "lease_token": answer["lease_token"]});
+    post(&close, "close", "/v1/ack", &done).await;
+    let status = post(&close, "close", "/v1/status", &json!({"message_ids": [id]})).await;
+    assert_eq!(status["messages"][0]["status"], json!("completed"));
+
+    // And the other way round.
+    let asked = billing
+        .send(&json!({"to": world.ana.address(), "kind": "request", "body": {"text": "And 124?"}}))
+        .await;
+    let request = pull_one(&close, "close").await;
+    assert_eq!((&request["message_id"], &request["execution_mode"]), (&json!(asked), &json!("read")));
+    let reply = json!({"origin": "close", "target": request["origin"], "kind": "reply", "body": "Too.",
+                       "parent_id": asked, "idempotency_key": "k2"});
+    post(&close, "close", "/v1/messages", &reply).await;
+    let answer = billing.pull_one().await;
+    assert_eq!((&answer["parentId"], &answer["body"]), (&json!(asked), &json!({"text": "Too."})));
+    assert!(close.recent().await.is_empty(), "nothing in the first generation");
+}

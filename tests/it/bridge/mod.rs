@@ -20,6 +20,7 @@ mod relay;
 mod reload;
 mod round_trip;
 mod sealing;
+mod topics_process;
 mod trust;
 mod v2;
 mod v2_process;

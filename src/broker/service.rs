@@ -169,7 +169,12 @@ impl Service {
         let mut message = self.message(&from, request);
         let (id, kind) = (message.id.clone(), message.kind.as_str());
         // A bare name is always the local agent's, whatever the carrier calls so too.
-        let (local, carried) = match self.carrier.route(&from, &to) {
+        let route = self.carrier.route(&from, &to);
+        if !matches!(route, Route::Away) && self.carrier.parcels().is_some() && names_files(&message) {
+            // The mailbox of this machine has no place for them, and to drop them in silence would lose them.
+            return Err(ApiError::bad_request("files travel to other nodes only: leave out redsyn.files"));
+        }
+        let (local, carried) = match route {
             Route::Local => (AgentName::parse(&to), None),
             Route::LocalAs(agent) if agent == from => {
                 return Err(ApiError::bad_request("cannot send to yourself"));
@@ -347,4 +352,9 @@ impl Service {
 
 fn not_recipient() -> ApiError {
     ApiError::new(Code::Forbidden, "only the recipient may acknowledge this message")
+}
+
+/// Whether the sender wants files to go along (mapping §5).
+fn names_files(message: &NewMessage) -> bool {
+    message.redsyn.as_ref().and_then(|redsyn| redsyn.get("files")).is_some_and(|files| !files.is_null())
 }

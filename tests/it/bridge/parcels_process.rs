@@ -53,6 +53,10 @@ async fn files_cross_two_bridges_and_only_their_parties_may_look() {
     assert_eq!(refused(close.client.put_bytes("/bridge/v1/files", vec![0; 5 * 1024 * 1024 + 1]).await), 413);
     assert_eq!(refused(close.client.put_bytes("/bridge/v1/files", b"no zip".to_vec()).await), 400);
     assert_eq!(refused(close.client.put_bytes("/bridge/v1/other", vec![0; 2 * 1024 * 1024]).await), 400);
+    let neighbour = close.other("eve");
+    neighbour.post("/register", &json!({"agent": "eve"})).await.unwrap();
+    let local = json!({"to": "close", "kind": "message", "body": {}, "redsyn": {"files": name}});
+    assert_eq!(refused(neighbour.post("/messages", &local).await), 400);
     assert_eq!(refused(wrong_secret(&close).put_bytes("/bridge/v1/files", zip).await), 401);
     let cancel = json!({});
     let path = format!("/bridge/v1/messages/{id}/cancel");

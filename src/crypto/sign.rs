@@ -54,9 +54,13 @@ impl fmt::Debug for SigningKey {
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
+    /// # Errors
+    /// When the bytes are no point of the curve, or one of small order: nothing verifies under those.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
-        let key = ed25519_dalek::VerifyingKey::from_bytes(bytes);
-        key.map(Self).map_err(|_| KeyError::Invalid("ed25519 public key"))
+        match ed25519_dalek::VerifyingKey::from_bytes(bytes) {
+            Ok(key) if !key.is_weak() => Ok(Self(key)),
+            Ok(_) | Err(_) => Err(KeyError::Invalid("ed25519 public key")),
+        }
     }
 
     pub fn as_bytes(&self) -> &[u8; 32] {
@@ -182,7 +186,10 @@ mod tests {
     fn a_key_of_small_order_signs_nothing() {
         let mut identity = [0; 32];
         identity[0] = 1;
-        let weak = VerifyingKey::from_bytes(&identity).unwrap();
+        for bytes in [identity, [0; 32]] {
+            assert!(VerifyingKey::from_bytes(&bytes).is_err(), "{bytes:?}");
+        }
+        let weak = VerifyingKey(ed25519_dalek::VerifyingKey::from_bytes(&identity).unwrap());
         let mut forged = [0; 64];
         forged[0] = 1;
         let forged = Signature::parse(&base64url::encode(&forged)).unwrap();

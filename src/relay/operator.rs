@@ -33,8 +33,9 @@ impl Service {
     /// # Errors
     /// When the person does not exist or has a node of that name.
     pub async fn create_node(&self, person: PersonId, name: &str) -> Result<Secret, RelayError> {
-        if name.trim().is_empty() || name.len() > TEXT_MAX {
-            return Err(RelayError::invalid("a node needs a name"));
+        if name.trim().is_empty() || name.len() > TEXT_MAX || name.chars().any(char::is_control) {
+            let text = format!("a node needs a name of one line and at most {TEXT_MAX} bytes");
+            return Err(RelayError::invalid(text));
         }
         let token = self.new_token();
         let hash = TokenHash::of(token.expose());

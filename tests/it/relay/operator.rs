@@ -34,6 +34,7 @@ async fn people_and_nodes_have_their_names_to_themselves() {
     let token = relay.create_node(ana, "laptop").await.unwrap();
     assert!(relay.create_node(ana, "laptop").await.is_err());
     assert!(relay.create_node(ana, " ").await.is_err());
+    assert!(relay.create_node(ana, "two\nlines").await.is_err());
     assert!(relay.create_node("p99".parse().unwrap(), "laptop").await.is_err());
     assert_eq!(relay.authenticate(token.expose()).await.unwrap().person, ana);
     assert_eq!(relay.person_by_email("ana@acme.example").await.unwrap().unwrap().id, ana);

@@ -6,12 +6,16 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
+#[path = "common/mod.rs"]
+mod common;
 mod support;
 
 use std::time::Duration;
 
+use common::floor::{MODE, serve};
+use common::measured::Measured;
 use support::floor;
-use support::load::{Load, Measured};
+use support::load::Load;
 use support::server::Server;
 
 const ROUNDS: usize = 4;
@@ -20,9 +24,9 @@ const ROUND: Duration = Duration::from_secs(2);
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, mode, folder] = arguments.as_slice()
-        && mode == floor::MODE
+        && mode == MODE
     {
-        floor::serve(folder);
+        serve(folder, floor::is_signed);
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

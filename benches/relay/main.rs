@@ -7,6 +7,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod floor;
 mod measure;
 mod polls;
@@ -14,7 +16,9 @@ mod server;
 
 use std::time::Duration;
 
-use measure::{Measured, run};
+use common::floor::{MODE, serve};
+use common::measured::Measured;
+use measure::run;
 use server::Server;
 
 const CONNECTIONS: usize = 64;
@@ -24,9 +28,9 @@ const ROUND: Duration = Duration::from_secs(2);
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, mode, folder] = arguments.as_slice()
-        && mode == floor::MODE
+        && mode == MODE
     {
-        return floor::serve(folder);
+        return serve(folder, floor::has_token);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     if arguments.iter().any(|argument| argument == "polls") {

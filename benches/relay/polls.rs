@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::client::{Client, agent};
-use super::measure::percentiles;
 use super::server::Server;
+use crate::common::measured::percentiles;
 
 const HELD: usize = 10_000;
 const WAKES: usize = 1_000;

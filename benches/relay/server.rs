@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::client::{Client, agent};
 use super::floor;
+use crate::common::floor::MODE;
 
 pub struct Server {
     pub address: SocketAddr,
@@ -55,7 +56,7 @@ impl Server {
     pub fn floor() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg(floor::MODE).arg(folder.path());
+        command.arg(MODE).arg(folder.path());
         Self::start(command, folder, floor::TOKEN.into(), true, "floor on ")
     }
 

@@ -8,41 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::server::{SECRET, Server};
+use crate::common::measured::Measured;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
     Send { connections: usize },
     Cycle { connections: usize },
     Poll { connections: usize },
-}
-
-/// Operations and how long each took.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    latencies: Vec<Duration>,
-    time: Duration,
-}
-
-impl Measured {
-    pub fn add(&mut self, other: Self) {
-        self.latencies.extend(other.latencies);
-        self.time += other.time;
-    }
-
-    pub fn rate(&self) -> f64 {
-        self.latencies.len() as f64 / self.time.as_secs_f64()
-    }
-
-    pub fn latencies(&self) -> String {
-        let mut sorted = self.latencies.clone();
-        sorted.sort_unstable();
-        let at = |part: f64| {
-            let index = (sorted.len() as f64 * part) as usize;
-            sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default().as_secs_f64()
-                * 1e3
-        };
-        format!("{:.2} / {:.2}", at(0.5), at(0.99))
-    }
 }
 
 impl Load {
@@ -71,12 +43,7 @@ impl Load {
                 latencies
             }));
         }
-        let mut measured = Measured::default();
-        for worker in workers {
-            measured.latencies.extend(worker.await.unwrap());
-        }
-        measured.time = began.elapsed();
-        measured
+        Measured::gather(workers, began).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::floor;
+use crate::common::floor::MODE;
 
 pub const SECRET: &str = "benchmark-secret";
 
@@ -36,7 +36,7 @@ impl Server {
     pub fn floor() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg(floor::MODE).arg(folder.path());
+        command.arg(MODE).arg(folder.path());
         Self::start(command, folder, true, |line| line.strip_prefix("floor on ")?.parse().ok())
     }
 

@@ -1,0 +1,4 @@
+//! What both benchmarks measure with.
+
+pub mod floor;
+pub mod measured;

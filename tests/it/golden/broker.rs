@@ -1,11 +1,10 @@
 //! A broker process. Its readiness is read from what it prints; it is only ever signalled by its own id.
 
-use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::case;
 
@@ -82,12 +81,17 @@ impl Drop for Broker {
     }
 }
 
-/// A port that nobody listens on, and that no other test of this run has been given.
+/// A port that nobody listens on, and that no other test of this run has been given. It lies below those that systems
+/// give out themselves, or a connection of another test could take it before its server starts.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        if GIVEN.lock().unwrap().get_or_insert_default().insert(port) {
+        // Runs side by side begin at different places.
+        let step = std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + step % COUNT).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }

@@ -151,6 +151,7 @@ async fn open(config: &RelayConfig) -> Result<RelayStore, RunError> {
         insecure_targets: config.insecure_targets,
         limits: CallLimits { per_token: config.limits.per_token, per_address: config.limits.per_address },
         remote_metrics: config.remote_metrics,
+        retention: config.retention,
         ..Settings::default()
     };
     RelayStore::open(&config.data_dir, settings, SystemClock::shared(), SystemRandom::shared()).await

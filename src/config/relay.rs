@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_yaml::Value;
@@ -22,6 +23,10 @@ const TOKEN_CALLS: u32 = 6_000;
 const ADDRESS_CALLS: u32 = 30_000;
 /// The longest a message may wait on any plan (spec, «Límites»).
 const TTL_DAYS_MAX: u64 = 30;
+/// How long what has ended is kept: as long as any message may wait.
+const RETENTION_DAYS: u64 = 30;
+/// Longer than anybody's books are kept; more is surely a mistake.
+const RETENTION_DAYS_MAX: u64 = 3650;
 
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -35,6 +40,8 @@ pub struct RelayConfig {
     pub limits: CallLimits,
     /// `/metrics` answers everybody, not only this machine.
     pub remote_metrics: bool,
+    /// How long messages are kept after they ended; `None`: for ever.
+    pub retention: Option<Duration>,
 }
 
 /// PEM files: a certificate with its chain, and its key.
@@ -86,6 +93,7 @@ fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
         tls: tls(&mut root, base)?,
         limits: limits(&mut root)?,
         remote_metrics: metrics(&mut root)?,
+        retention: retention(&mut root)?,
     };
     root.finish()?;
     Ok(config)
@@ -138,6 +146,17 @@ fn metrics(root: &mut Fields) -> Result<bool, KeyError> {
     let remote = metrics.flag("allow_remote")?.unwrap_or(false);
     metrics.finish()?;
     Ok(remote)
+}
+
+fn retention(root: &mut Fields) -> Result<Option<Duration>, KeyError> {
+    let section = root.section("retention")?.unwrap_or_default();
+    let mut fields = Fields::of(&Value::Mapping(section), "relay.retention")?;
+    let days = limit(&mut fields, "days")?.unwrap_or(Some(RETENTION_DAYS));
+    if days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
+        return Err(fields.wrong("days", format!("must be 1 to {RETENTION_DAYS_MAX}, or {UNLIMITED}")));
+    }
+    fields.finish()?;
+    Ok(days.map(|days| Duration::from_secs(days * DAY)))
 }
 
 /// Single addresses and whole networks.

@@ -16,13 +16,14 @@ pub enum Counter {
     MessagesConfirmed,
     MessagesExpired,
     MessagesAbandoned,
+    MessagesForgotten,
     LeasesEnded,
     PushesTaken,
     PushesFailed,
 }
 
 impl Counter {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::AnswersOk,
         Self::AnswersRefused,
         Self::AnswersFailed,
@@ -33,6 +34,7 @@ impl Counter {
         Self::MessagesConfirmed,
         Self::MessagesExpired,
         Self::MessagesAbandoned,
+        Self::MessagesForgotten,
         Self::LeasesEnded,
         Self::PushesTaken,
         Self::PushesFailed,
@@ -50,6 +52,7 @@ impl Counter {
             Self::MessagesConfirmed => "redsyn_relay_messages_confirmed_total",
             Self::MessagesExpired => "redsyn_relay_messages_expired_total",
             Self::MessagesAbandoned => "redsyn_relay_messages_abandoned_total",
+            Self::MessagesForgotten => "redsyn_relay_messages_forgotten_total",
             Self::LeasesEnded => "redsyn_relay_leases_ended_total",
             Self::PushesTaken => "redsyn_relay_pushes_taken_total",
             Self::PushesFailed => "redsyn_relay_pushes_failed_total",
@@ -68,6 +71,7 @@ impl Counter {
             Self::MessagesConfirmed => "Messages confirmed",
             Self::MessagesExpired => "Messages that expired",
             Self::MessagesAbandoned => "Messages given up after ten takes or pushes",
+            Self::MessagesForgotten => "Messages deleted because they ended long ago",
             Self::LeasesEnded => "Leases that ended without a confirmation",
             Self::PushesTaken => "Pushes that a webhook took",
             Self::PushesFailed => "Pushes that failed",

@@ -17,12 +17,15 @@ use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::redsyn::address::AgentAddress;
+use crate::proto::redsyn::ids::TTL_MAX_SECS;
 use crate::store::StoreError;
 use crate::store::relay::{Changed, NodeId, RelayStore, RelayStoreError, TokenHash};
 
 /// How long the head of a request may take, and a connection stay idle: longer than any client's own patience
 /// between two polls, short enough that silent connections do not pile up.
 const HEAD_TIME: Duration = Duration::from_secs(75);
+/// How long what has ended is kept: as long as any envelope may wait.
+const RETENTION: Duration = Duration::from_secs(TTL_MAX_SECS);
 /// How long a store that is well takes at the most to look something up.
 const HEALTHY: Duration = Duration::from_secs(5);
 
@@ -39,6 +42,8 @@ pub struct Settings {
     pub remote_metrics: bool,
     /// How long the head of a request may take.
     pub head_time: Duration,
+    /// How long messages are kept after they ended; `None`: for ever.
+    pub retention: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -50,6 +55,7 @@ impl Default for Settings {
             limits: CallLimits::default(),
             remote_metrics: false,
             head_time: HEAD_TIME,
+            retention: Some(RETENTION),
         }
     }
 }

@@ -27,8 +27,8 @@ pub use agents::{
     AgentState, AgentView, Announced, Announcement, DirectoryQuery, SessionContent, SessionPage, SessionView,
 };
 pub use messages::{
-    Changed, Delivered, Draft, Files, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept, Take,
-    TakeWhat,
+    Changed, Delivered, Draft, Files, Forgotten, Receipt, Route, Sender, Sent, Signed, StoredMessage, Swept,
+    Take, TakeWhat,
 };
 pub use orgs::{AuditRow, Invite, LinkSide, LinkState, LinkView, OrgView, Usage};
 pub use people::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSummary};
@@ -129,6 +129,10 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn thread(&self, viewer: PersonId, thread: String) -> Answer<'_, Vec<StoredMessage>>;
     /// Ends what is due: leases go back to the queue, expired and abandoned messages are told to their senders.
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>>;
+
+    /// Deletes a batch of messages that ended until `ended_until`, with the conversations they leave empty. What may
+    /// still be taken has not ended. An id stays known for as long as an envelope of its age may wait.
+    fn forget(&self, ended_until: Timestamp, now: Timestamp) -> Answer<'_, Forgotten>;
 
     // Sessions.
     fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage>;

@@ -159,3 +159,11 @@ pub struct Swept {
     /// When the next thing is due.
     pub next: Option<Timestamp>,
 }
+
+/// What was deleted because it ended long ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    pub messages: u64,
+    /// There may be more.
+    pub more: bool,
+}

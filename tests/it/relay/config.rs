@@ -1,6 +1,7 @@
 //! `relay.yaml`: files that are read, and files that are refused with the words in their first line.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use redsyn_bridge::config::relay::RelayConfig;
 
@@ -30,6 +31,7 @@ fn every_key_is_read() {
     assert_eq!(config.limits.per_token.map(std::num::NonZeroU32::get), Some(60));
     assert_eq!(config.limits.per_address, None);
     assert!(config.insecure_targets && config.remote_metrics);
+    assert_eq!(config.retention, Some(Duration::from_secs(7 * 86_400)));
 }
 
 #[test]
@@ -39,6 +41,7 @@ fn an_empty_file_is_all_defaults() {
     assert_eq!(config.data_dir, folder("good").join("data"));
     assert!(config.trusted_proxies.is_empty());
     assert_eq!(config.limits.per_token.map(std::num::NonZeroU32::get), Some(6_000));
+    assert_eq!(config.retention, Some(Duration::from_secs(30 * 86_400)));
     assert!(config.tls.is_none() && !config.insecure_targets && !config.remote_metrics);
 }
 
@@ -54,6 +57,6 @@ fn each_bad_file_is_refused_in_its_own_words() {
         assert!(error.starts_with(&path.display().to_string()), "{error}");
         seen += 1;
     }
-    assert_eq!(seen, 18);
+    assert_eq!(seen, 19);
     assert!(RelayConfig::load(&folder("none.yaml")).is_err());
 }

@@ -1,5 +1,6 @@
 //! A mailbox against a model of it: random sends, takes by two nodes, confirmations and time. No message is in two
-//! hands under one lease, none is lost, and a session keeps its order.
+//! hands under one lease, none is lost, and a session keeps its order. Retention may delete at any moment whatever has
+//! ended: the model knows nothing of it, and ids stay known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,6 +38,14 @@ enum Step {
     Advance {
         secs: u64,
     },
+    /// Deletes what ended so long ago, or just now.
+    Forget {
+        secs_ago: u64,
+    },
+    /// Sends the n-th message again.
+    Again {
+        which: prop::sample::Index,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -46,6 +55,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (0..2usize, 1..30u64).prop_map(|(node, lease_secs)| Step::Take { node, lease_secs }),
         3 => any::<prop::sample::Index>().prop_map(|which| Step::Confirm { which }),
         2 => (1..40u64).prop_map(|secs| Step::Advance { secs }),
+        2 => (0..20u64).prop_map(|secs_ago| Step::Forget { secs_ago }),
+        1 => any::<prop::sample::Index>().prop_map(|which| Step::Again { which }),
     ];
     prop::collection::vec(step, 1..50)
 }
@@ -158,7 +169,34 @@ impl Mailbox {
 
     async fn send(&mut self, thread: u8, sealed: bool, ttl_secs: u64) {
         let id = format!("m{}", self.model.messages.len());
-        let draft = Draft {
+        let draft = self.draft(&id, thread, sealed, ttl_secs);
+        // Sealed for whichever node listened last.
+        let listened = self.store.agent(self.nodes[0].person, self.agent.clone()).await.unwrap().state.node;
+        let reserved = sealed.then(|| usize::from(listened.as_deref() == Some("two")));
+        self.store.send(draft, self.now).await.unwrap();
+        let expires = self.now.plus(Duration::from_secs(ttl_secs));
+        self.model.messages.push(Message {
+            id,
+            thread,
+            reserved,
+            expires,
+            attempts: 0,
+            hands: Hands::Nobody,
+        });
+    }
+
+    /// Whether the store knows it for what it sent before.
+    async fn send_again(&mut self, at: usize) -> bool {
+        let (id, thread) = (self.model.messages[at].id.clone(), self.model.messages[at].thread);
+        self.store.send(self.draft(&id, thread, false, 60), self.now).await.unwrap().value.duplicate
+    }
+
+    async fn forget(&mut self, ago: Duration) {
+        while self.store.forget(self.now.minus(ago), self.now).await.unwrap().more {}
+    }
+
+    fn draft(&self, id: &str, thread: u8, sealed: bool, ttl_secs: u64) -> Draft {
+        Draft {
             sender: Sender { person: self.nodes[0].person, ip: None },
             id: id.parse().unwrap(),
             kind: Kind::Request,
@@ -173,20 +211,7 @@ impl Mailbox {
             error: false,
             zip: None,
             signature: Ok(None),
-        };
-        // Sealed for whichever node listened last.
-        let listened = self.store.agent(self.nodes[0].person, self.agent.clone()).await.unwrap().state.node;
-        let reserved = sealed.then(|| usize::from(listened.as_deref() == Some("two")));
-        self.store.send(draft, self.now).await.unwrap();
-        let expires = self.now.plus(Duration::from_secs(ttl_secs));
-        self.model.messages.push(Message {
-            id,
-            thread,
-            reserved,
-            expires,
-            attempts: 0,
-            hands: Hands::Nobody,
-        });
+        }
     }
 
     /// What the store hands out, notices of lost messages aside: those are checked over HTTP.
@@ -235,6 +260,13 @@ impl Mailbox {
                     }
                 }
                 Step::Advance { secs } => self.advance(secs).await,
+                Step::Forget { secs_ago } => self.forget(Duration::from_secs(secs_ago)).await,
+                Step::Again { which } => {
+                    if !self.model.messages.is_empty() {
+                        let at = which.index(self.model.messages.len());
+                        prop_assert!(self.send_again(at).await);
+                    }
+                }
             }
         }
         self.drain().await

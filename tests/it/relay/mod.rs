@@ -16,6 +16,7 @@ mod mailbox_model;
 mod messages;
 mod operator;
 mod orgs;
+mod retention;
 mod sessions;
 mod signatures;
 mod target;

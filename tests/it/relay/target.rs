@@ -10,6 +10,7 @@ use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::proto::redsyn::ids::PREFIX;
 use redsyn_bridge::proto::redsyn::signed;
+use redsyn_bridge::relay::metrics::Counter;
 use redsyn_bridge::relay::{Listening, Service, Settings, serve};
 use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use reqwest::Method;
@@ -324,6 +325,16 @@ async fn people(service: &Service, base_url: &str) -> Target {
     ana.post("/orgs/acme/teams/general/members", json!({"who": "beto"})).await.is(200);
     ana.post("/orgs/acme/teams/general/members", json!({"who": "caro"})).await.is(200);
     Target { ana_server: Node::new(base_url, server.expose()), ana, beto, caro, dora, eva, fede }
+}
+
+/// Until the relay has counted so many.
+pub(super) async fn settled(bench: &Bench, counter: Counter, count: u64) {
+    soon(async {
+        while bench.service.metrics().get(counter) < count {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Links acme and globex, each side exposing everything, unsigned messages let in.

@@ -13,7 +13,7 @@ use redsyn_bridge::relay::metrics::Counter;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::target::{Bench, NOW, P256_POINT, answer, key, request, soon, text, with};
+use super::target::{Bench, NOW, P256_POINT, answer, key, request, settled, soon, text, with};
 
 const CLOSE: &str = "acme/finance/ana/close";
 const BETO: &str = "acme/finance/beto/cli";
@@ -71,16 +71,6 @@ impl Receiver {
     fn nothing_came(&mut self) -> bool {
         self.arrived.try_recv().is_err()
     }
-}
-
-/// Until the relay has noted what became of so many pushes.
-async fn settled(bench: &Bench, counter: Counter, count: u64) {
-    soon(async {
-        while bench.service.metrics().get(counter) < count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 fn path(agent: &str) -> String {

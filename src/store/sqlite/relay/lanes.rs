@@ -33,7 +33,9 @@ statements! {
     DONE = "
         UPDATE deliveries SET done = ?2, lease_until = NULL, lease_node = NULL
         WHERE seq = ?1 AND done IS NULL RETURNING agent, lane, message";
-    ONE_LESS_WAITING = "UPDATE messages SET waiting = waiting - 1 WHERE seq = ?1 RETURNING waiting, files_bytes";
+    ONE_LESS_WAITING = "
+        UPDATE messages SET waiting = waiting - 1, ended = iif(waiting = 1, ?2, NULL) WHERE seq = ?1
+        RETURNING waiting, files_bytes";
     TAKE_FILE = "DELETE FROM files WHERE message = ?1 RETURNING name, org, bytes";
     FREE_SPACE = "UPDATE orgs SET files_bytes = files_bytes - ?2 WHERE id = ?1";
 }
@@ -153,7 +155,9 @@ impl Tx<'_> {
             self.wake(agent);
         }
         let left: Option<(i64, Option<i64>)> =
-            one(self.conn, ONE_LESS_WAITING, [message], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            one(self.conn, ONE_LESS_WAITING, [message, self.now.millis()], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
         if let Some((..=0, Some(_))) = left {
             self.drop_files(message)?;
         }

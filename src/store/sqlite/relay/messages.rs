@@ -16,9 +16,9 @@ statements! {
     INSERT = "
         INSERT INTO messages (id, person, org, kind, from_agent, from_session, from_text, to_text, thread,
             reply_to, ts, ttl, expires, created, body, encrypted, refs, error, sig_key, sig_value, sig_payload,
-            sig_node, sig_fingerprint, files_bytes, files_sha256, waiting, topic)
+            sig_node, sig_fingerprint, files_bytes, files_sha256, waiting, topic, ended)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-            ?22, ?23, ?24, ?25, ?26, ?27)
+            ?22, ?23, ?24, ?25, ?26, ?27, iif(?26 = 0, ?14, NULL))
         RETURNING seq";
     INSERT_FILE = "INSERT INTO files (message, org, name, bytes) VALUES (?1, ?2, ?3, ?4)";
     TAKE_PART = "INSERT OR IGNORE INTO participants (person, thread, message) VALUES (?1, ?2, ?3)";
@@ -31,13 +31,13 @@ statements! {
         SELECT message FROM participants WHERE person = ?1 AND thread = ?2 ORDER BY message DESC LIMIT ?3";
     MAY_READ_FILES = "
         SELECT 1 FROM messages
-        WHERE messages.id = ?1 AND (
+        WHERE messages.id = ?1 AND messages.id_until IS NULL AND (
             EXISTS (SELECT 1 FROM agents JOIN members ON members.person = ?2 AND members.org = agents.org
                 WHERE agents.id = messages.from_agent)
             OR EXISTS (SELECT 1 FROM deliveries JOIN agents ON agents.id = deliveries.agent
                 JOIN members ON members.person = ?2 AND members.org = agents.org
                 WHERE deliveries.message = messages.seq))";
-    TO_CANCEL = "SELECT seq, kind, state FROM messages WHERE id = ?1 AND person = ?2";
+    TO_CANCEL = "SELECT seq, kind, state FROM messages WHERE id = ?1 AND person = ?2 AND id_until IS NULL";
     DELIVERIES = "SELECT seq, attempts FROM deliveries WHERE message = ?1";
     CLOSE = "UPDATE messages SET state = ?2 WHERE seq = ?1 AND state = 'open'";
 }

@@ -42,6 +42,7 @@ mod people;
 mod query_plans;
 mod removal;
 mod request;
+mod retention;
 mod schema;
 mod send;
 mod session_view;

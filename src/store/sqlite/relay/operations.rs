@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     SqliteRelay, agents, directory, due, inbox, invites, links, look_with, messages, orgs, people, removal,
-    send, session_view, topics, usage, webhooks,
+    retention, send, session_view, topics, usage, webhooks,
 };
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
@@ -13,8 +13,8 @@ use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 use crate::store::relay::{
-    AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Home,
-    Invite, LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId,
+    AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Forgotten,
+    Home, Invite, LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId,
     Pushed, Receipt, RelayStore, Sent, SessionPage, StoredMessage, Swept, Take, TokenHash, TopicView, Usage,
     Webhook,
 };
@@ -201,6 +201,11 @@ impl RelayStore for SqliteRelay {
 
     fn sweep(&self, now: Timestamp) -> Answer<'_, Changed<Swept>> {
         self.change("relay_sweep", now, due::sweep)
+    }
+
+    fn forget(&self, ended_until: Timestamp, now: Timestamp) -> Answer<'_, Forgotten> {
+        let forget = self.change("relay_forget", now, move |tx| retention::forget(tx, ended_until));
+        Box::pin(async move { Ok(forget.await?.value) })
     }
 
     fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage> {

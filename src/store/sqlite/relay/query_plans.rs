@@ -24,6 +24,7 @@ fn every_statement_is_answered_from_an_index() {
         super::messages::STATEMENTS,
         super::orgs::STATEMENTS,
         super::people::STATEMENTS,
+        super::retention::STATEMENTS,
         super::send::STATEMENTS,
         super::session_view::STATEMENTS,
         super::sessions::STATEMENTS,

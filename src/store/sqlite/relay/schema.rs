@@ -5,7 +5,7 @@
 
 use crate::store::sqlite::schema::Steps;
 
-pub(super) const STEPS: Steps = &[FIRST, SECOND];
+pub(super) const STEPS: Steps = &[FIRST, SECOND, THIRD];
 
 const FIRST: &str = "
 CREATE TABLE people (
@@ -279,4 +279,27 @@ ALTER TABLE orgs ADD COLUMN webhooks INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE people ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What retention needs: when a message ended, and how long its id stays known after it was deleted. When the older ones
+/// ended is not known; by the end of their time they had. `participants` no longer refers to `messages`: deleting one
+/// would walk the whole table for rows that refer to it.
+const THIRD: &str = "
+ALTER TABLE messages ADD COLUMN ended INTEGER;
+ALTER TABLE messages ADD COLUMN id_until INTEGER;
+UPDATE messages SET ended = expires WHERE waiting <= 0;
+CREATE INDEX messages_ended ON messages (ended) WHERE ended IS NOT NULL;
+CREATE INDEX messages_id_until ON messages (id_until) WHERE id_until IS NOT NULL;
+
+CREATE TABLE new_participants (
+    person INTEGER NOT NULL REFERENCES people (id),
+    thread TEXT NOT NULL,
+    message INTEGER NOT NULL,
+    PRIMARY KEY (person, thread, message)
+) STRICT, WITHOUT ROWID;
+INSERT INTO new_participants SELECT person, thread, message FROM participants;
+DROP TABLE participants;
+ALTER TABLE new_participants RENAME TO participants;
+
+CREATE INDEX topic_sessions_session ON topic_sessions (agent, session);
 ";

@@ -11,7 +11,7 @@ use super::lanes::NewDelivery;
 use super::messages::{self, NewMessage};
 use super::people::inserted;
 use super::tx::Tx;
-use super::{Result, answer, events, links, one, orgs, request};
+use super::{Result, answer, events, execute, links, one, orgs, request};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::plan::{Plan, Plans};
 use crate::domain::relay::refusal::{Quota, Refusal};
@@ -23,6 +23,7 @@ statements! {
     COUNT_MESSAGE = "
         INSERT INTO daily_usage (org, day, messages) VALUES (?1, ?2, 1)
         ON CONFLICT (org, day) DO UPDATE SET messages = messages + 1 RETURNING messages";
+    FORGET_DAYS = "DELETE FROM daily_usage WHERE org = ?1 AND day < ?2";
     USE_SPACE = "UPDATE orgs SET files_bytes = files_bytes + ?2 WHERE id = ?1 RETURNING files_bytes";
 }
 
@@ -68,6 +69,9 @@ fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Agent> {
 fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<()> {
     let day = day(tx.now);
     let messages = inserted(one(tx.conn, COUNT_MESSAGE, [org, day], |row| row.get(0))?)?;
+    if messages == 1 {
+        execute(tx.conn, FORGET_DAYS, [org, day])?;
+    }
     if plan.messages_per_day.is_some_and(|most| messages.unsigned_abs() > most) {
         return Err(Refusal::Quota(Quota::Messages).into());
     }

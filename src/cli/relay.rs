@@ -19,7 +19,9 @@ use crate::relay::limits::CallLimits;
 use crate::runtime::error::RunError;
 use crate::runtime::relay_door::{self, Door};
 use crate::runtime::relay_host::RelayStore;
-use crate::runtime::{signals, telemetry, tls};
+use crate::runtime::signals::{self, Hangups};
+use crate::runtime::telemetry;
+use crate::runtime::tls::Certificates;
 
 const LOG: &str = "redsyn_bridge=info";
 
@@ -158,8 +160,9 @@ async fn open(config: &RelayConfig) -> Result<RelayStore, RunError> {
 }
 
 async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {
-    let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
+    let certificates = config.tls.as_ref().map(Certificates::load).transpose()?;
+    let scheme = if certificates.is_some() { "https" } else { "http" };
+    let tls = certificates.as_ref().map(Certificates::subscribe);
     let store = open(config).await?;
     let service = Arc::clone(&store.service);
     let mut host = store.listen_with(&config.listen.to_string(), "listen", tls).await?;
@@ -167,14 +170,25 @@ async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunE
         Ok(door) => door,
         Err(error) => return Err(host.stop().await.err().unwrap_or(error)),
     };
+    // From here on a hang-up is heard; without a certificate of its own the relay has no use for one.
+    let mut renewal = certificates.map(|certificates| (certificates, Hangups::new()));
     print::line(format_args!("listening on {scheme}://{}", host.address()));
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = host.ended() => ended,
         ended = door.ended() => ended,
+        () = renew(&mut renewal) => Ok(()),
     };
     door.close(&SystemClock).await;
     ended.and(host.stop().await)
+}
+
+/// Never ends.
+async fn renew(renewal: &mut Option<(Certificates, Hangups)>) {
+    match renewal {
+        Some((certificates, hangups)) => certificates.renew(&SystemClock::shared(), hangups).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn on_the_store(config: &RelayConfig, command: AdminCommand) -> Result<Value, RunError> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +76,7 @@ impl RelayStore {
         self,
         address: &str,
         setting: &str,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Option<watch::Receiver<Arc<ServerConfig>>>,
     ) -> Result<RelayHost, RunError> {
         let (listener, address) = listen(address, setting).await?;
         let listening = Listening { listener, tls };

@@ -17,6 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -37,8 +38,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Listening {
     pub listener: TcpListener,
-    /// `None`: plain HTTP, on loopback or behind a proxy.
-    pub tls: Option<Arc<ServerConfig>>,
+    /// `None`: plain HTTP, on loopback or behind a proxy. Each connection is shown the certificate of its beginning.
+    pub tls: Option<watch::Receiver<Arc<ServerConfig>>>,
 }
 
 impl From<TcpListener> for Listening {
@@ -58,7 +59,6 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let Listening { listener, tls } = listening.into();
-    let tls = tls.map(TlsAcceptor::from);
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).sweep_until_stopped());
     tasks.spawn(Arc::clone(&service).push_until_stopped());
@@ -76,7 +76,8 @@ pub async fn serve(
                     tracing::warn!("relay_connections_full");
                 }
                 Ok((stream, peer)) => {
-                    let accepted = Accepted { stream, peer, tls: tls.clone(), watcher: graceful.watcher() };
+                    let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
+                    let accepted = Accepted { stream, peer, tls, watcher: graceful.watcher() };
                     connections.spawn(accepted.serve(app.clone(), Arc::clone(&service)));
                 }
                 Err(error) => {

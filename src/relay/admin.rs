@@ -43,7 +43,8 @@ impl Service {
         match command {
             AdminCommand::UserAdd { email, plan } => {
                 let id = self.create_person(&email, &plan).await?;
-                Ok(json!({"id": id.to_string(), "email": email, "plan": plan}))
+                let email = super::orgs::email(&email)?;
+                Ok(json!({"id": id.to_string(), "email": email.as_str(), "plan": plan}))
             }
             AdminCommand::UserLs => Ok(self.list().await?.iter().map(person_json).collect()),
             AdminCommand::UserRm { user } => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::orgs::check_email;
+use super::orgs::email;
 use super::service::Service;
 use super::{RelayError, versions};
 use crate::config::redsyn::Scope;
@@ -24,8 +24,8 @@ impl Service {
             let names = self.settings.plans.names().collect::<Vec<_>>().join(", ");
             return Err(RelayError::invalid(format!("there is no plan {plan:?}; known: {names}")));
         }
-        check_email(email)?;
-        Ok(self.store.create_person(email.to_owned(), plan.to_owned(), self.now()).await?)
+        let email = self::email(email)?;
+        Ok(self.store.create_person(email, plan.to_owned(), self.now()).await?)
     }
 
     /// Makes a node. Its token is shown this once: only its hash is kept.
@@ -80,7 +80,8 @@ impl Service {
     /// # Errors
     /// When the store fails.
     pub async fn person_by_email(&self, email: &str) -> Result<Option<Person>, RelayError> {
-        Ok(self.store.person_by_email(email.to_owned()).await?)
+        let Ok(email) = email.parse() else { return Ok(None) };
+        Ok(self.store.person_by_email(email).await?)
     }
 
     /// For a relay nobody administers: makes what is missing of the person, organisation and team of `scope`, and
@@ -92,7 +93,7 @@ impl Service {
         let token = self.new_token();
         let home = Home {
             // No mail is ever sent: it only has to be this person's and nobody else's.
-            email: format!("{}@{}.embedded", scope.user, scope.org),
+            email: email(&format!("{}@{}.embedded", scope.user, scope.org))?,
             plan: "enterprise".to_owned(),
             org: scope.org.clone(),
             team: scope.team.clone(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::service::Service;
 use super::{RelayError, versions};
 use crate::proto::redsyn::address::Name;
+use crate::proto::redsyn::email::Email;
 use crate::store::relay::Caller;
 
 /// The longest name anybody may choose: an address of four still fits any path and log line.
@@ -19,18 +20,8 @@ pub(super) fn new_name(text: &str, field: &str) -> Result<Name, RelayError> {
     Ok(name)
 }
 
-/// The longest address there can be is 254 characters.
-const EMAIL_MAX: usize = 254;
-
-/// Only what would surely be wrong: whether an address exists is for mail servers to know.
-pub(super) fn check_email(email: &str) -> Result<(), RelayError> {
-    let plain = email.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
-    let printable = !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
-    if plain && printable && email.len() <= EMAIL_MAX {
-        Ok(())
-    } else {
-        Err(RelayError::invalid("email must be an address"))
-    }
+pub(super) fn email(text: &str) -> Result<Email, RelayError> {
+    text.parse().map_err(|error| RelayError::invalid(format!("email {error}")))
 }
 
 impl Service {
@@ -62,13 +53,13 @@ impl Service {
         org: &Name,
         email: &str,
         team: &str,
-    ) -> Result<Name, RelayError> {
-        check_email(email)?;
+    ) -> Result<(Email, Name), RelayError> {
+        let email = self::email(email)?;
         let team: Name = team.parse().map_err(|error| RelayError::invalid(format!("team: {error}")))?;
         let now = self.now();
-        self.store.invite(caller.person, org.clone(), email.to_owned(), team.clone(), now).await?;
+        self.store.invite(caller.person, org.clone(), email.clone(), team.clone(), now).await?;
         tracing::info!(%org, by = %caller.person, "relay_invited");
-        Ok(team)
+        Ok((email, team))
     }
 
     /// `POST /orgs/{org}/join`. Gives the handle and the team.

@@ -25,7 +25,7 @@ impl Service {
             .iter()
             .map(|org| json!({"handle": org.org, "me": org.me, "admin": org.admin, "teams": org.teams, "version": org.version}))
             .collect();
-        let invites = self.store.invites_of(caller.email.clone()).await?;
+        let invites = self.store.invites_of(caller.person).await?;
         let invites: Vec<Value> =
             invites.iter().map(|invite| json!({"org": invite.org, "team": invite.team})).collect();
         Ok(json!({

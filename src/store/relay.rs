@@ -13,6 +13,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::{Exposure, LinkRules};
 use crate::domain::relay::refusal::Refusal;
 use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
+use crate::proto::redsyn::email::Email;
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 
@@ -56,8 +57,8 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, RelayStoreError>>;
 /// See the module. Every method is one transaction.
 pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     // People and nodes.
-    fn create_person(&self, email: String, plan: String, now: Timestamp) -> Answer<'_, PersonId>;
-    fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>>;
+    fn create_person(&self, email: Email, plan: String, now: Timestamp) -> Answer<'_, PersonId>;
+    fn person_by_email(&self, email: Email) -> Answer<'_, Option<Person>>;
     fn people(&self) -> Answer<'_, Vec<PersonSummary>>;
     fn create_node(
         &self,
@@ -96,12 +97,12 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Answer<'_, ()>;
 
-    fn invite(&self, admin: PersonId, org: Name, email: String, team: Name, now: Timestamp)
-    -> Answer<'_, ()>;
+    fn invite(&self, admin: PersonId, org: Name, email: Email, team: Name, now: Timestamp) -> Answer<'_, ()>;
     /// Gives the team of the invitation.
     fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name>;
     fn invites(&self) -> Answer<'_, Vec<Invite>>;
-    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>>;
+    /// Those for the person's e-mail address.
+    fn invites_of(&self, person: PersonId) -> Answer<'_, Vec<Invite>>;
     fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage>;
 
     // Agents.

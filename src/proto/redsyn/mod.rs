@@ -3,6 +3,7 @@
 pub mod address;
 pub mod body;
 mod delivered;
+pub mod email;
 pub mod envelope;
 pub mod error;
 pub mod ids;

@@ -45,9 +45,8 @@ pub(super) async fn invite(
     Names([org]): Names<1>,
     body: JsonObject,
 ) -> Result<Answer<Value>, RelayError> {
-    let (email, team) = (body.text("email")?, body.text("team")?);
-    let team = service.invite(&caller, &org, email, team).await?;
-    Ok(Answer(StatusCode::CREATED, json!({"org": org, "email": email, "team": team})))
+    let (email, team) = service.invite(&caller, &org, body.text("email")?, body.text("team")?).await?;
+    Ok(Answer(StatusCode::CREATED, json!({"org": org, "email": email.as_str(), "team": team})))
 }
 
 pub(super) async fn join(

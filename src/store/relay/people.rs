@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::Name;
+use crate::proto::redsyn::email::Email;
 
 /// A person, as operators see them: `p7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +90,7 @@ pub struct Caller {
 /// A person, organisation, team and node that belong together on a relay nobody administers.
 #[derive(Clone, Debug)]
 pub struct Home {
-    pub email: String,
+    pub email: Email,
     pub plan: String,
     pub org: Name,
     pub team: Name,

@@ -135,7 +135,7 @@ impl Relay {
         let store = SqliteRelay::open(folder.path(), Arc::new(plans), SystemRandom::shared()).await.unwrap();
         let now = Timestamp::from_secs(NOW);
         let home = Home {
-            email: "me@local".into(),
+            email: "me@local".parse().unwrap(),
             plan: "enterprise".into(),
             org: "local".parse().unwrap(),
             team: "general".parse().unwrap(),

@@ -144,7 +144,7 @@ impl Mailbox {
         let mut nodes = Vec::new();
         for name in ["one", "two"] {
             let home = Home {
-                email: "me@local".into(),
+                email: "me@local".parse().unwrap(),
                 plan: "enterprise".into(),
                 org: "local".parse().unwrap(),
                 team: "general".parse().unwrap(),

@@ -29,6 +29,7 @@ async fn people_and_nodes_have_their_names_to_themselves() {
     let relay = service(folder.path()).await;
     let ana = relay.create_person("ana@acme.example", "pro").await.unwrap();
     assert!(relay.create_person("ana@acme.example", "pro").await.is_err());
+    assert!(relay.create_person("Ana@ACME.example", "pro").await.is_err());
     assert!(relay.create_person("beto@acme.example", "gold").await.is_err());
     assert!(relay.create_person("beto", "pro").await.is_err());
     let token = relay.create_node(ana, "laptop").await.unwrap();
@@ -37,7 +38,10 @@ async fn people_and_nodes_have_their_names_to_themselves() {
     assert!(relay.create_node(ana, "two\nlines").await.is_err());
     assert!(relay.create_node("p99".parse().unwrap(), "laptop").await.is_err());
     assert_eq!(relay.authenticate(token.expose()).await.unwrap().person, ana);
-    assert_eq!(relay.person_by_email("ana@acme.example").await.unwrap().unwrap().id, ana);
+    for typed in ["ana@acme.example", "Ana@Acme.Example"] {
+        assert_eq!(relay.person_by_email(typed).await.unwrap().unwrap().id, ana);
+    }
+    assert!(relay.person_by_email("ana").await.unwrap().is_none());
     assert!(relay.person_by_email("beto@acme.example").await.unwrap().is_none());
     let people = relay.list().await.unwrap();
     assert_eq!((people.len(), people[0].nodes[0].name.as_str()), (1, "laptop"));

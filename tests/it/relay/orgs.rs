@@ -16,7 +16,7 @@ async fn an_invited_person_joins_once_with_their_own_token() {
     let body = json!({"email": "Eva@Initech.example", "team": "finance"});
     bench.ana.post("/orgs/acme/invites", body.clone()).await.is(201);
     let again = bench.ana.post("/orgs/acme/invites", body).await.is(201);
-    assert_eq!(again, json!({"org": "acme", "email": "Eva@Initech.example", "team": "finance"}));
+    assert_eq!(again, json!({"org": "acme", "email": "eva@initech.example", "team": "finance"}));
     assert_eq!(invites(&bench.eva).await, json!([{"org": "acme", "team": "finance"}]));
     bench.eva.post("/orgs/acme/join", json!({"me": "ana"})).await.refused(409);
     for wrong in [json!({}), json!({"me": "Eva"}), json!({"me": "e".repeat(65)})] {
@@ -60,7 +60,7 @@ async fn only_admins_invite_and_only_the_invited_join() {
         (json!({"email": "@x", "team": "finance"}), 422),
         (json!({"email": "e va@initech.example", "team": "finance"}), 422),
         (json!({"email": format!("{}@x.example", "e".repeat(250)), "team": "finance"}), 422),
-        (json!({"email": "ana@acme.example", "team": "finance"}), 409),
+        (json!({"email": "Ana@Acme.example", "team": "finance"}), 409),
     ] {
         bench.ana.post("/orgs/acme/invites", wrong).await.refused(status);
     }
@@ -97,4 +97,19 @@ async fn usage_is_counted_and_shown_to_members() {
     assert_eq!(unlimited["limits"]["messages"], json!(null));
     bench.fede.get("/orgs/acme/usage").await.refused(404);
     bench.fede.get("/orgs/nowhere/usage").await.refused(404);
+}
+
+#[tokio::test]
+async fn an_invitation_finds_its_person_however_either_was_typed() {
+    let bench = Bench::start().await;
+    let person = bench.service.create_person("Gina@Initech.example", "pro").await.unwrap();
+    let token = bench.service.create_node(person, "pc").await.unwrap();
+    let gina = super::target::Node::new(&bench.ana.base_url, token.expose());
+    assert_eq!(gina.get("/me").await.is(200)["email"], "gina@initech.example");
+    let body = json!({"email": "gINA@INITECH.example", "team": "finance"});
+    bench.ana.post("/orgs/acme/invites", body).await.is(201);
+    assert_eq!(invites(&gina).await, json!([{"org": "acme", "team": "finance"}]));
+    gina.post("/orgs/acme/join", json!({"me": "gina"})).await.is(200);
+    let again = json!({"email": "GINA@initech.example", "team": "ops"});
+    bench.ana.post("/orgs/acme/invites", again).await.refused(409);
 }

@@ -7,6 +7,7 @@ use super::{Result, all, execute, one, stored};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::refusal::Refusal;
 use crate::proto::redsyn::address::Name;
+use crate::proto::redsyn::email::Email;
 use crate::store::StoreError;
 use crate::store::relay::{Invite, PersonId};
 
@@ -22,6 +23,7 @@ statements! {
         JOIN teams ON teams.id = invites.team WHERE invites.email = ?1 ORDER BY invites.org";
     EMAIL_OF = "SELECT email FROM people WHERE id = ?1";
     TAKE = "DELETE FROM invites WHERE email = ?1 AND org = ?2 RETURNING team";
+    DROP_OF = "DELETE FROM invites WHERE email = ?1";
     TEAM_CALLED = "SELECT handle FROM teams WHERE id = ?1";
 }
 
@@ -31,26 +33,21 @@ const ALL: &str = "
     JOIN orgs ON orgs.id = invites.org JOIN teams ON teams.id = invites.team
     ORDER BY invites.created, invites.email";
 
-/// Addresses are compared without regard to capital letters: people type them both ways.
-fn folded(email: &str) -> String {
-    email.to_lowercase()
-}
-
 pub(super) fn invite(
     conn: &Connection,
     person: PersonId,
     org: &Name,
-    email: &str,
+    email: &Email,
     team: &Name,
     now: Timestamp,
 ) -> Result<()> {
     let admin = orgs::admin(conn, person, org)?;
     let no_team = || Refusal::NoTeam { org: org.clone(), team: team.clone() };
     let team_id = orgs::team_called(conn, admin.org, team)?.ok_or_else(no_team)?;
-    if super::exists(conn, IS_MEMBER_BY_EMAIL, params![email, admin.org])? {
+    if super::exists(conn, IS_MEMBER_BY_EMAIL, params![email.as_str(), admin.org])? {
         return Err(Refusal::MemberAlready(org.clone()).into());
     }
-    execute(conn, INVITE, params![admin.org, folded(email), team_id, now.millis()])?;
+    execute(conn, INVITE, params![admin.org, email.as_str(), team_id, now.millis()])?;
     orgs::record(conn, &admin, person, org, now, &format!("invited {email} into the team {team}"))
 }
 
@@ -67,9 +64,8 @@ pub(super) fn join(
     if orgs::is_member(conn, person.0, org_id)? {
         return Err(Refusal::MemberAlready(org.clone()).into());
     }
-    let email: Option<String> = one(conn, EMAIL_OF, [person.0], |row| row.get(0))?;
-    let email = folded(&email.unwrap_or_default());
-    let team: i64 = one(conn, TAKE, params![email, org_id], |row| row.get(0))?.ok_or_else(no_org)?;
+    let email = email_of(conn, person)?.ok_or_else(no_org)?;
+    let team: i64 = one(conn, TAKE, params![email.as_str(), org_id], |row| row.get(0))?.ok_or_else(no_org)?;
     if orgs::member_called(conn, org_id, me)?.is_some() {
         return Err(Refusal::Taken(format!("{org}/{me}")).into());
     }
@@ -95,9 +91,24 @@ fn parse(email: String, (org, team, since): (String, String, i64)) -> Result<Inv
     })
 }
 
-pub(super) fn of_email(conn: &Connection, email: &str) -> Result<Vec<Invite>> {
-    let rows = all(conn, OF_EMAIL, [folded(email)], read)?;
-    rows.into_iter().map(|row| parse(email.to_owned(), row)).collect()
+pub(super) fn of_person(conn: &Connection, person: PersonId) -> Result<Vec<Invite>> {
+    let Some(email) = email_of(conn, person)? else { return Ok(Vec::new()) };
+    let rows = all(conn, OF_EMAIL, [email.as_str()], read)?;
+    rows.into_iter().map(|row| parse(email.to_string(), row)).collect()
+}
+
+/// Nobody can be invited any more under the address of somebody who was removed.
+pub(super) fn drop_of(conn: &Connection, person: PersonId) -> Result<()> {
+    if let Some(email) = email_of(conn, person)? {
+        execute(conn, DROP_OF, [email.as_str()])?;
+    }
+    Ok(())
+}
+
+/// Read as it is typed: an address that an older version kept twice, in two spellings, is one here.
+fn email_of(conn: &Connection, person: PersonId) -> Result<Option<Email>> {
+    let email: Option<String> = one(conn, EMAIL_OF, [person.0], |row| row.get(0))?;
+    Ok(email.and_then(|email| email.parse().ok()))
 }
 
 pub(super) fn list(conn: &Connection) -> Result<Vec<Invite>> {

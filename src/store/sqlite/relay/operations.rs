@@ -10,6 +10,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
 use crate::domain::relay::refusal::Refusal;
 use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
+use crate::proto::redsyn::email::Email;
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
 use crate::store::relay::{
@@ -20,11 +21,11 @@ use crate::store::relay::{
 };
 
 impl RelayStore for SqliteRelay {
-    fn create_person(&self, email: String, plan: String, now: Timestamp) -> Answer<'_, PersonId> {
+    fn create_person(&self, email: Email, plan: String, now: Timestamp) -> Answer<'_, PersonId> {
         self.run("relay_create_person", move |conn| people::create_person(conn, &email, &plan, now))
     }
 
-    fn person_by_email(&self, email: String) -> Answer<'_, Option<Person>> {
+    fn person_by_email(&self, email: Email) -> Answer<'_, Option<Person>> {
         self.look("relay_person_by_email", move |conn| people::by_email(conn, &email))
     }
 
@@ -102,14 +103,7 @@ impl RelayStore for SqliteRelay {
         })
     }
 
-    fn invite(
-        &self,
-        admin: PersonId,
-        org: Name,
-        email: String,
-        team: Name,
-        now: Timestamp,
-    ) -> Answer<'_, ()> {
+    fn invite(&self, admin: PersonId, org: Name, email: Email, team: Name, now: Timestamp) -> Answer<'_, ()> {
         self.run("relay_invite", move |conn| invites::invite(conn, admin, &org, &email, &team, now))
     }
 
@@ -121,8 +115,8 @@ impl RelayStore for SqliteRelay {
         self.look("relay_invites", invites::list)
     }
 
-    fn invites_of(&self, email: String) -> Answer<'_, Vec<Invite>> {
-        self.look("relay_invites_of", move |conn| invites::of_email(conn, &email))
+    fn invites_of(&self, person: PersonId) -> Answer<'_, Vec<Invite>> {
+        self.look("relay_invites_of", move |conn| invites::of_person(conn, person))
     }
 
     fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage> {

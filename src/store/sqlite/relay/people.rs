@@ -7,6 +7,7 @@ use super::{Result, all, execute, one, orgs};
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::refusal::Refusal;
+use crate::proto::redsyn::email::Email;
 use crate::proto::redsyn::keys::KeyRegistration;
 use crate::store::StoreError;
 use crate::store::relay::{Caller, Home, NodeId, NodeSummary, Person, PersonId, PersonSummary, TokenHash};
@@ -33,11 +34,17 @@ const ALL_PEOPLE: &str = "SELECT id, email, plan FROM people WHERE removed = 0 O
 const NODES_OF: &str = "
     SELECT id, name, public_key IS NOT NULL, created FROM nodes WHERE person = ?1 AND removed = 0 ORDER BY id";
 
-pub(super) fn create_person(conn: &Connection, email: &str, plan: &str, now: Timestamp) -> Result<PersonId> {
+pub(super) fn create_person(
+    conn: &Connection,
+    email: &Email,
+    plan: &str,
+    now: Timestamp,
+) -> Result<PersonId> {
     if by_email(conn, email)?.is_some() {
-        return Err(Refusal::Taken(email.to_owned()).into());
+        return Err(Refusal::Taken(email.to_string()).into());
     }
-    inserted(one(conn, INSERT_PERSON, params![email, plan, now.millis()], |row| row.get(0))?).map(PersonId)
+    inserted(one(conn, INSERT_PERSON, params![email.as_str(), plan, now.millis()], |row| row.get(0))?)
+        .map(PersonId)
 }
 
 /// What `RETURNING id` gave; an insert always gives it.
@@ -45,8 +52,8 @@ pub(super) fn inserted(id: Option<i64>) -> Result<i64> {
     id.ok_or_else(|| StoreError::Other("an insert returned no id".into()).into())
 }
 
-pub(super) fn by_email(conn: &Connection, email: &str) -> Result<Option<Person>> {
-    one(conn, PERSON_BY_EMAIL, [email], |row| {
+pub(super) fn by_email(conn: &Connection, email: &Email) -> Result<Option<Person>> {
+    one(conn, PERSON_BY_EMAIL, [email.as_str()], |row| {
         Ok(Person { id: PersonId(row.get(0)?), email: row.get(1)?, plan: row.get(2)? })
     })
 }

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::tx::Tx;
-use super::{Result, all, execute, exists, one, topics, webhooks};
+use super::{Result, all, execute, exists, invites, one, topics, webhooks};
 use crate::domain::relay::refusal::Refusal;
 use crate::store::relay::{NodeId, PersonId};
 
@@ -24,7 +24,6 @@ const REMOVE_AGENT: &str = "UPDATE agents SET removed = 1, listening = 0 WHERE i
 const ONE_AGENT_LESS: &str = "UPDATE orgs SET agents = agents - 1 WHERE id = ?1";
 const LEAVE_TEAMS: &str = "DELETE FROM team_members WHERE person = ?1";
 const NO_ADMIN: &str = "UPDATE members SET admin = 0 WHERE person = ?1";
-const INVITES: &str = "DELETE FROM invites WHERE email = (SELECT lower(email) FROM people WHERE id = ?1)";
 
 pub(super) fn remove_node(conn: &Connection, NodeId(node): NodeId) -> Result<()> {
     if !exists(conn, NODE, [node])? {
@@ -56,7 +55,8 @@ pub(super) fn remove_person(tx: &mut Tx<'_>, person: PersonId) -> Result<()> {
         execute(conn, REMOVE_AGENT, [agent])?;
         execute(conn, ONE_AGENT_LESS, [org])?;
     }
-    for sql in [LEAVE_TEAMS, NO_ADMIN, INVITES, REMOVE_PERSON] {
+    invites::drop_of(conn, person)?;
+    for sql in [LEAVE_TEAMS, NO_ADMIN, REMOVE_PERSON] {
         execute(conn, sql, params![person.0])?;
     }
     Ok(())

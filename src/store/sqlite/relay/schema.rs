@@ -5,7 +5,7 @@
 
 use crate::store::sqlite::schema::Steps;
 
-pub(super) const STEPS: Steps = &[FIRST, SECOND, THIRD];
+pub(super) const STEPS: Steps = &[FIRST, SECOND, THIRD, FOURTH];
 
 const FIRST: &str = "
 CREATE TABLE people (
@@ -303,3 +303,52 @@ ALTER TABLE new_participants RENAME TO participants;
 
 CREATE INDEX topic_sessions_session ON topic_sessions (agent, session);
 ";
+
+/// Addresses in small letters, as they are read from now on. Of two that differ in nothing else one is written so, and
+/// the other keeps its spelling: that person is still reached by their id.
+const FOURTH: &str = "
+UPDATE people SET email = lower(email) WHERE email <> lower(email) AND NOT EXISTS (
+    SELECT 1 FROM people AS other
+    WHERE lower(other.email) = lower(people.email) AND other.id <> people.id
+        AND (other.email = lower(other.email) OR other.id < people.id));
+";
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::store::sqlite::schema::migrate;
+
+    fn texts(conn: &Connection, sql: &str) -> Vec<String> {
+        let mut rows = conn.prepare(sql).unwrap();
+        rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_store_of_the_second_step_goes_on() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "foreign_keys", true).unwrap();
+        migrate(&conn, &[FIRST, SECOND]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO people (id, email, plan, created) VALUES
+                 (1, 'Ana@X.org', 'pro', 0), (2, 'Bob@X.org', 'pro', 0), (3, 'bob@x.org', 'pro', 0),
+                 (4, 'Eva@x.org', 'pro', 0), (5, 'EVA@x.org', 'pro', 0), (6, 'removed p6', 'pro', 0);
+             INSERT INTO orgs (id, handle, creator, version, created) VALUES (1, 'acme', 1, '', 0);
+             INSERT INTO teams (id, org, handle) VALUES (1, 1, 'general');
+             INSERT INTO agents (id, org, team, person, address, created) VALUES (1, 1, 1, 1, 'a', 0);
+             INSERT INTO messages (seq, id, org, kind, from_agent, from_text, to_text, thread, ts, ttl, expires,
+                 created, body, encrypted, refs, error, waiting) VALUES
+                 (1, 'done', 1, 'request', 1, '', '', 't', 0, 60, 60000, 0, '', 0, '[]', 0, 0),
+                 (2, 'waits', 1, 'request', 1, '', '', 't', 0, 60, 60000, 0, '', 0, '[]', 0, 1);
+             INSERT INTO participants (person, thread, message) VALUES (1, 't', 1), (1, 't', 2);",
+        )
+        .unwrap();
+        migrate(&conn, STEPS).unwrap();
+        let emails = ["ana@x.org", "Bob@X.org", "bob@x.org", "eva@x.org", "EVA@x.org", "removed p6"];
+        assert_eq!(texts(&conn, "SELECT email FROM people ORDER BY id"), emails);
+        let ended = texts(&conn, "SELECT id FROM messages WHERE ended = 60000 AND id_until IS NULL");
+        assert_eq!(ended, ["done"], "by the end of its time, for the moment is not known");
+        assert_eq!(texts(&conn, "SELECT message || thread FROM participants"), ["1t", "2t"]);
+    }
+}

@@ -10,6 +10,7 @@
 
 mod bridge;
 mod commands;
+mod conformance;
 mod golden;
 mod node_shim;
 mod relay;

@@ -1,77 +1,16 @@
 //! Webhooks: pushes with their headers, retries, the end after ten, and targets that are refused.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-
-use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
 use redsyn_bridge::crypto::secret::Secret;
 use redsyn_bridge::crypto::{base64url, webhook};
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::relay::metrics::Counter;
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use serde_json::json;
 
-use super::target::{Bench, NOW, P256_POINT, answer, key, request, settled, soon, text, with};
+use super::target::{Bench, NOW, P256_POINT, answer, key, request, settled, text, with};
+use crate::support::receiver::Receiver;
 
 const CLOSE: &str = "acme/finance/ana/close";
 const BETO: &str = "acme/finance/beto/cli";
-
-/// A server that takes pushes, and says what it is told to.
-struct Receiver {
-    url: String,
-    says: Arc<Mutex<VecDeque<u16>>>,
-    arrived: mpsc::UnboundedReceiver<Arrived>,
-}
-
-struct Arrived {
-    headers: HeaderMap,
-    raw: Bytes,
-    body: Value,
-}
-
-impl Arrived {
-    fn id(&self) -> &str {
-        self.body["id"].as_str().unwrap()
-    }
-}
-
-impl Receiver {
-    async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let (tell, arrived) = mpsc::unbounded_channel();
-        let says: Arc<Mutex<VecDeque<u16>>> = Arc::default();
-        let script = Arc::clone(&says);
-        let app = axum::Router::new().fallback(move |headers: HeaderMap, raw: Bytes| {
-            let body = serde_json::from_slice(&raw).unwrap();
-            tell.send(Arrived { headers, raw, body }).unwrap();
-            let status = script.lock().unwrap().pop_front().unwrap_or(204);
-            async move {
-                if status == 0 {
-                    return std::future::pending().await;
-                }
-                let location = [("location", "http://127.0.0.1:1/")];
-                (StatusCode::from_u16(status).unwrap(), location, "x".repeat(100_000)).into_response()
-            }
-        });
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { url, says, arrived }
-    }
-
-    fn say(&self, statuses: &[u16]) {
-        self.says.lock().unwrap().extend(statuses);
-    }
-
-    async fn next(&mut self) -> Arrived {
-        soon(self.arrived.recv()).await.unwrap()
-    }
-
-    fn nothing_came(&mut self) -> bool {
-        self.arrived.try_recv().is_err()
-    }
-}
 
 fn path(agent: &str) -> String {
     format!("/agents/{agent}/webhook")

@@ -4,5 +4,7 @@ pub mod bridge;
 pub mod local;
 pub mod process;
 pub mod proxy;
+pub mod receiver;
+pub mod redsyn;
 pub mod world;
 pub mod zips;

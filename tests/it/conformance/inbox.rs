@@ -110,6 +110,8 @@ async fn only_its_owner_takes_and_confirms() {
     for wrong in ["wait=x", "lease=x"] {
         refused(relay.ana.get(&format!("{inbox}?{wrong}")).await, 422);
     }
-    refused(relay.ana.post(&format!("{inbox}/ack"), json!({"ids": 5})).await, 422);
+    for wrong in [json!({}), json!({"ids": "m1"}), json!({"ids": [1]})] {
+        refused(relay.ana.post(&format!("{inbox}/ack"), wrong).await, 422);
+    }
     assert_eq!(relay.ana.take_ids(&asked).await, [relay.name("m1")]);
 }

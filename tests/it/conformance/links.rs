@@ -49,8 +49,12 @@ async fn an_admin_of_each_side_accepts_and_each_side_exposes_only_what_it_choose
         relay.expose(&relay.dora, "agent", pattern, false).await;
         refused(relay.ana.send(&relay.request("no", &asker, &asked)).await, 404);
     }
-    let other = format!("{team}/{user}/{}", relay.name("other"));
-    relay.expose(&relay.dora, "agent", &other, true).await;
+    for pattern in ["other/*".to_owned(), format!("{team}/other/*"), format!("{team}/{user}/other")] {
+        relay.expose(&relay.dora, "agent", &pattern, true).await;
+        refused(relay.ana.send(&relay.request("no", &asker, &asked)).await, 404);
+    }
+    // What the other side exposes is its own alone.
+    relay.expose(&relay.ana, "agent", "*", true).await;
     refused(relay.ana.send(&relay.request("no", &asker, &asked)).await, 404);
 }
 

@@ -104,7 +104,6 @@ async fn a_wrong_shape_is_refused() {
         json!({"body": null}),
         json!({"body": "hi"}),
         json!({"body": {"type": "text/html", "text": "hi"}}),
-        json!({"body": {"type": "application/redsyn+encrypted"}}),
         json!({"refs": "u"}),
         json!({"files": {"zip": "***"}}),
         json!({"kind": "reply", "to": null}),
@@ -150,7 +149,10 @@ async fn a_reply_closes_its_request_and_progress_does_not() {
         assert!(item["from"].as_str().unwrap().starts_with(&asked));
     }
     assert_eq!(back[1]["error"], true);
-    refused(relay.ana.send(&relay.answer("reply", "r2", &asked, "m1")).await, 409);
+    for kind in ["progress", "reply"] {
+        refused(relay.ana.send(&relay.answer(kind, "late", &asked, "m1")).await, 409);
+    }
+    assert!(relay.ana.take(&asked).await.is_empty(), "the reply confirmed its request");
 }
 
 #[tokio::test]

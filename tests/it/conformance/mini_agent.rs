@@ -6,21 +6,32 @@ use std::process::Command;
 use super::relay::{Relay, skipped};
 use crate::support::process::Process;
 
-fn kit() -> Option<(String, String)> {
-    let python = std::env::var("REDSYN_KIT_PYTHON").ok()?;
-    let kit = std::env::var("REDSYN_KIT").ok()?;
-    Some((python, format!("{kit}/mini_agent.py")))
+/// Where the kit is, and a Python that can run it.
+#[derive(Debug)]
+pub struct Kit {
+    pub folder: String,
+    pub python: String,
+}
+
+pub fn kit() -> Option<Kit> {
+    let variable = |name: &str| std::env::var(name).ok();
+    Some(Kit { folder: variable("REDSYN_KIT")?, python: variable("REDSYN_KIT_PYTHON")? })
 }
 
 async fn answers_in_capitals(extra: &'static [&'static str]) {
-    let Some((python, script)) = kit() else { return skipped("no kit") };
+    let Some(kit) = kit() else { return skipped("no kit") };
+    if Relay::is_foreign() && !extra.is_empty() {
+        return skipped("the example never replaces the keys that other cases have registered");
+    }
+    let script = format!("{}/mini_agent.py", kit.folder);
     let relay = Relay::start().await;
     let folder = tempfile::tempdir().unwrap();
     let (listener, sender) = (relay.agent(&relay.ana, "shout"), relay.agent(&relay.beto, "cli"));
     let command = |what: &str, token: &str, me: &str| {
-        let mut command = Command::new(&python);
+        let mut command = Command::new(&kit.python);
         let url = relay.ana.base_url.as_str();
         command.args([script.as_str(), what, "--base-url", url, "--me", me]).env("REDSYN_TOKEN", token);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         for (option, file) in [("--keys", "keys"), ("--pins", "pins")] {
             let wanted = !extra.is_empty() && (option == "--keys" || what == "send");
             if wanted {

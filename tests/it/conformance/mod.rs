@@ -7,6 +7,7 @@
 
 mod agents;
 mod encryption;
+mod fake_relay;
 mod inbox;
 mod limits;
 mod links;

@@ -10,7 +10,7 @@ use crate::support::redsyn::{Node, key};
 async fn every_call_carries_a_known_token() {
     let relay = Relay::start().await;
     let (asked, asker) = relay.pair().await;
-    for token in ["", "nonsense"] {
+    for token in ["", "nonsense", "rsn_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
         let stranger = Node::new(&relay.ana.base_url, token);
         refused(stranger.get("/me").await, 401);
         refused(stranger.send(&relay.request("m1", &asker, &asked)).await, 401);

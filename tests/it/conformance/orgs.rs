@@ -10,6 +10,13 @@ async fn whoever_founds_an_organisation_is_its_admin_in_the_team_general() {
     let org = relay.name("initech");
     done(relay.dora.post("/orgs", json!({"handle": org, "me": "boss"})).await);
     refused(relay.ana.post("/orgs", json!({"handle": org, "me": "boss"})).await, 409);
+    for wrong in [
+        json!({"handle": "Initech", "me": "eva"}),
+        json!({"handle": "x"}),
+        json!({"handle": "x", "me": "a b"}),
+    ] {
+        refused(relay.dora.post("/orgs", wrong).await, 422);
+    }
     done(relay.dora.announce(&format!("{org}/general/boss/a"), json!({})).await);
     let teams = format!("/orgs/{org}/teams");
     done(relay.dora.post(&teams, json!({"handle": "erp"})).await);
@@ -30,7 +37,11 @@ async fn a_member_joins_a_team_by_an_admins_hand() {
     let who = json!({"who": relay.beto.user()});
     refused(relay.beto.post(&members, who.clone()).await, 403);
     refused(relay.ana.post(&members, json!({"who": relay.name("nobody")})).await, 404);
-    done(relay.ana.post(&members, who).await);
+    let nowhere = format!("/orgs/{org}/teams/{}/members", relay.name("none"));
+    refused(relay.ana.post(&nowhere, who.clone()).await, 404);
+    for _ in 0..2 {
+        done(relay.ana.post(&members, who.clone()).await);
+    }
     done(relay.beto.announce(&agent, json!({})).await);
 }
 

@@ -12,7 +12,7 @@ async fn a_signature_is_delivered_with_exactly_what_it_covers() {
     let relay = Relay::start().await;
     let (asked, asker) = relay.pair().await;
     relay.register(&relay.beto, &key(1)).await;
-    let full = json!({"refs": [{"url": "https://git.acme.example", "n": 1.50}],
+    let full = json!({"thread": relay.name("t1"), "refs": [{"url": "https://git.acme.example", "n": 1.50}],
                       "files": {"zip": base64url::zip_encode(b"PK-not-really")}});
     let envelope = signed(&key(1), with(relay.request("m1", &asker, &asked), full));
     assert_eq!(relay.beto.send(&envelope).await.is(201)["signed"], true);
@@ -30,6 +30,7 @@ async fn a_signature_is_delivered_with_exactly_what_it_covers() {
     assert!(key(1).verifying_key().verify(payload.as_bytes(), &value));
     let payload: Value = serde_json::from_str(payload).unwrap();
     assert_eq!((&payload["id"], &payload["to"]), (&json!(relay.name("m1")), &json!(asked)));
+    assert_eq!(payload["thread"], relay.name("t1"));
     assert_eq!(payload["files_sha256"], delivered["files"]["sha256"]);
 }
 
@@ -40,7 +41,10 @@ async fn a_signature_that_does_not_cover_what_arrived_is_401() {
     relay.register(&relay.beto, &key(1)).await;
     for (field, value) in [
         ("to", json!(format!("{asked}#new"))),
+        ("id", json!(relay.name("m2"))),
         ("thread", json!("other")),
+        ("reply_to", json!("m0")),
+        ("error", json!(true)),
         ("ts", json!(now() + 1)),
         ("body", text("bye")),
         ("refs", json!([{"url": "https://evil.example"}])),

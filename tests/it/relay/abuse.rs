@@ -181,7 +181,8 @@ async fn malformed_anything_is_a_json_error() {
             assert!((200..500).contains(&status), "{method} {path} {wrong}: {status}");
         }
     }
-    for query in ["wait=x", "wait=-1", "lease=0", "lease=NaN", "wait=inf"] {
+    let long = format!("reply_to={}", "x".repeat(201));
+    for query in ["wait=x", "wait=-1", "lease=0", "lease=NaN", "wait=inf", &long] {
         bench.ana.get(&format!("/inbox/{CLOSE}?{query}")).await.refused(422);
     }
     bench.ana.get(&format!("/inbox/{CLOSE}?%ff=%zz&&=")).await.is(200);

@@ -6,18 +6,6 @@ use serde_json::json;
 use super::target::{Bench, NOW, Node, request};
 
 #[tokio::test]
-async fn without_a_known_token_everything_is_401() {
-    let bench = Bench::start().await;
-    let base = &bench.ana.base_url;
-    for token in ["", "nonsense", "rsn_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
-        let stranger = Node::new(base, token);
-        stranger.get("/me").await.refused(401);
-        stranger.send(&request("m1", "acme/general/ana/a", "b")).await.refused(401);
-        stranger.get("/inbox/acme/general/ana/a").await.refused(401);
-    }
-}
-
-#[tokio::test]
 async fn the_date_is_the_relays_and_moves_with_its_clock() {
     let bench = Bench::start().await;
     assert_eq!(bench.ana.get("/me").await.headers["date"], "Mon, 21 Sep 2026 14:13:20 GMT");

@@ -19,23 +19,6 @@ async fn send(bench: &Bench, id: &str, fields: Value) {
 }
 
 #[tokio::test]
-async fn only_the_owner_takes_and_confirms() {
-    let bench = pair().await;
-    send(&bench, "m1", json!({})).await;
-    let inbox = format!("/inbox/{CLOSE}");
-    bench.beto.get(&inbox).await.refused(403);
-    bench.dora.get(&inbox).await.refused(404);
-    bench.ana.get("/inbox/acme/general/ana/none").await.refused(404);
-    bench.beto.post(&format!("{inbox}/ack"), json!({"ids": ["m1"]})).await.refused(403);
-    for wrong in [json!({}), json!({"ids": "m1"}), json!({"ids": [1]}), json!({"ids": vec!["x"; 1001]})] {
-        bench.ana.post(&format!("{inbox}/ack"), wrong).await.refused(422);
-    }
-    for query in ["wait=x", "wait=-1", "lease=0", "lease=x", &format!("reply_to={}", "x".repeat(201))] {
-        bench.ana.get(&format!("{inbox}?{query}")).await.refused(422);
-    }
-}
-
-#[tokio::test]
 async fn a_lease_ends_and_the_message_returns() {
     let bench = pair().await;
     send(&bench, "m1", json!({})).await;
@@ -66,20 +49,6 @@ async fn confirming_ends_it_from_any_node_and_also_late() {
     assert_eq!(bench.ana.ack(CLOSE, &["m2"]).await["acked"], json!(["m2"]));
     assert_eq!(bench.ana.take_ids(CLOSE).await, ["m3"]);
     assert_eq!(bench.ana.ack(CLOSE, &["m1", "m2"]).await["acked"], json!([]));
-}
-
-#[tokio::test]
-async fn a_peek_changes_nothing() {
-    let bench = pair().await;
-    for id in ["m1", "m2"] {
-        send(&bench, id, json!({})).await;
-    }
-    for _ in 0..3 {
-        let seen = bench.ana.take_with(CLOSE, "peek=1").await;
-        assert_eq!((ids(&seen), &seen[0]["attempts"]), (vec!["m1".to_owned(), "m2".to_owned()], &json!(0)));
-    }
-    assert_eq!(bench.ana.take(CLOSE).await[0]["attempts"], 1);
-    assert!(bench.ana.take_with(CLOSE, "peek=1").await.is_empty());
 }
 
 #[tokio::test]
@@ -173,18 +142,6 @@ async fn a_plain_message_behind_a_reserved_one_waits_for_it() {
     send(&bench, "m2", json!({"thread": "t"})).await;
     assert!(bench.ana_server.take(CLOSE).await.is_empty());
     assert_eq!(bench.ana.take_ids(CLOSE).await, ["m1", "m2"]);
-}
-
-#[tokio::test]
-async fn a_held_poll_is_woken_by_what_arrives() {
-    let bench = pair().await;
-    let poll = tokio::spawn({
-        let ana = bench.ana.clone();
-        async move { ana.take_with(CLOSE, "wait=25").await }
-    });
-    held(&bench).await;
-    send(&bench, "m1", json!({})).await;
-    assert_eq!(ids(&soon(poll).await.unwrap()), ["m1"]);
 }
 
 /// Waits until a poll has taken its look: the agent is online from then on.

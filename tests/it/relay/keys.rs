@@ -1,7 +1,7 @@
 //! Registering keys and looking them up.
 
 use redsyn_bridge::crypto::base64url;
-use redsyn_bridge::crypto::enc_key::{EncPrivateKey, check_enc_key, sign_enc_key};
+use redsyn_bridge::crypto::enc_key::{EncPrivateKey, sign_enc_key};
 use serde_json::{Value, json};
 
 use super::target::{Bench, P256_POINT, key};
@@ -62,26 +62,6 @@ async fn malformed_keys_are_refused() {
         bench.ana.put("/nodes/key", registration).await.refused(422);
     }
     bench.ana.put("/nodes/key", good).await.is(200);
-}
-
-#[tokio::test]
-async fn the_key_is_that_of_the_node_that_listened_last() {
-    let bench = Bench::start().await;
-    let path = format!("/agents/{CLOSE}/key");
-    bench.beto.get(&path).await.refused(404);
-    bench.ana.announce(CLOSE, json!({})).await.is(201);
-    bench.beto.get(&path).await.refused(404);
-    bench.ana.put("/nodes/key", signing_only(1)).await.is(200);
-    bench.beto.get(&path).await.refused(404);
-    bench.ana.put("/nodes/key", both(1)).await.is(200);
-    let answer = bench.beto.get(&path).await.is(200);
-    assert_eq!(answer["node"], "laptop");
-    let text = |name: &str| answer[name].as_str().unwrap();
-    assert!(check_enc_key(&text("signing_key").parse().unwrap(), text("enc_key"), text("enc_sig")).is_ok());
-    bench.ana_server.put("/nodes/key", both(2)).await.is(200);
-    bench.ana_server.take(CLOSE).await;
-    assert_eq!(bench.beto.get(&path).await.is(200)["node"], "server");
-    bench.dora.get(&path).await.refused(404);
 }
 
 #[tokio::test]

@@ -48,23 +48,6 @@ async fn a_request_and_its_reply() {
 }
 
 #[tokio::test]
-async fn a_reply_closes_its_request_and_progress_does_not() {
-    let bench = pair().await;
-    bench.beto.send(&request("m1", CLI, CLOSE)).await.is(201);
-    for id in ["p1", "p2"] {
-        bench.ana.send(&answer("progress", id, CLOSE, "m1")).await.is(201);
-    }
-    bench.ana.send(&with(answer("reply", "r1", CLOSE, "m1"), json!({"error": true}))).await.is(201);
-    for kind in ["progress", "reply"] {
-        let late = bench.ana.send(&answer(kind, "late", CLOSE, "m1")).await.refused(409);
-        assert!(late.contains("answered"), "{late}");
-    }
-    let back = bench.beto.take(CLI).await;
-    assert_eq!(ids(&back), ["p1", "p2", "r1"]);
-    assert_eq!(back[2]["error"], true);
-}
-
-#[tokio::test]
 async fn a_confirmed_request_can_still_be_answered() {
     let bench = pair().await;
     bench.beto.send(&request("m1", CLI, CLOSE)).await.is(201);
@@ -224,18 +207,6 @@ async fn threads_fall_into_their_session_and_new_forces_one() {
         let wrong = json!({"to": format!("{CLOSE}#{unknown}")});
         bench.beto.send(&with(request("m8", CLI, CLOSE), wrong)).await.refused(404);
     }
-}
-
-#[tokio::test]
-async fn a_reply_returns_to_the_session_that_asked() {
-    let bench = pair().await;
-    bench.ana.send(&request("q0", CLOSE, CLI)).await.is(201);
-    let from = format!("{CLI}#s1");
-    bench.beto.send(&request("m1", &from, CLOSE)).await.is(201);
-    bench.ana.send(&answer("reply", "r1", CLOSE, "m1")).await.is(201);
-    let items = bench.beto.take(CLI).await;
-    assert_eq!(ids(&items), ["q0", "r1"]);
-    assert_eq!(items[1]["to"], from);
 }
 
 #[tokio::test]

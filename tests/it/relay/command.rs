@@ -3,10 +3,18 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+use redsyn_bridge::domain::clock::{Clock, SystemClock};
 use serde_json::json;
 
 use super::target::Node;
+#[cfg(unix)]
+use super::target::{key, request, signed_at, text, with};
+#[cfg(unix)]
+use crate::support::process::binary;
 use crate::support::process::{Process, run};
+#[cfg(unix)]
+use crate::support::receiver::Receiver;
 use crate::support::world::write;
 
 const CONFIG: &str = "listen: 127.0.0.1:0\ndataDir: ./data\n";
@@ -137,6 +145,54 @@ async fn a_running_relay_is_administered_through_its_door() {
     // A killed relay leaves its sign behind; the next command goes to the store itself.
     process.kill();
     assert_eq!(ask(&["user", "ls"]), "p1  ana@acme.example  pro  laptop");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn no_body_token_or_key_is_in_a_log_that_tells_all() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "relay.yaml", &format!("{CONFIG}webhooks: {{ allow_insecure_targets: true }}\n"));
+    relay(folder.path(), &["user", "add", "--email", "ana@acme.example", "--plan", "pro"]);
+    let (_, token, _) = relay(folder.path(), &["node", "add", "--user", "p1", "--name", "a"]);
+    let mut command = binary();
+    command.args(["relay", "--config", "relay.yaml", "serve"]).env("RUST_LOG", "trace");
+    let mut process = Process::spawn(command, folder.path());
+    let lines = process.wait_for("listening on http://127.0.0.1:");
+    let base = format!("{}/redsyn/v1", lines.last().unwrap().rsplit(' ').next().unwrap());
+    let ana = Node::new(&base, &token);
+    ana.post("/orgs", json!({"handle": "acme", "me": "ana"})).await.is(201);
+    let (agent, hooked) = ("acme/general/ana/a", "acme/general/ana/hooked");
+    let public_key = key(9).verifying_key().to_string();
+    ana.put("/nodes/key", json!({"public_key": public_key})).await.is(200);
+    ana.announce(agent, json!({})).await.is(201);
+    ana.announce(hooked, json!({})).await.is(201);
+    let mut receiver = Receiver::start().await;
+    receiver.say(&[500]);
+    let hook = ana.put(&format!("/agents/{hooked}/webhook"), json!({"url": receiver.url})).await.is(200);
+    let files = json!({"files": {"zip": redsyn_bridge::crypto::base64url::zip_encode(b"ZIPPED-WORDS")},
+                       "refs": [{"note": "REFERRED-WORDS"}], "body": text("SPOKEN-WORDS")});
+    let envelope = signed_at(SystemClock.now().secs(), &key(9), with(request("m1", agent, agent), files));
+    ana.send(&envelope).await.is(201);
+    ana.send(&with(envelope.clone(), json!({"id": "m2"}))).await.refused(401);
+    ana.take(agent).await;
+    ana.get("/messages/m1/files").await.is(200);
+    ana.ack(agent, &["m1"]).await;
+    ana.send(&with(request("m3", agent, hooked), json!({"body": text("SPOKEN-WORDS")}))).await.is(201);
+    receiver.next().await;
+    let broken = ana.request(reqwest::Method::POST, "/messages").body("{\"body\": \"SPOKEN-WORDS\"");
+    ana.send_request(broken).await.refused(400);
+    ana.send(&with(request("m4", agent, agent), json!({"body": "SPOKEN-WORDS"}))).await.refused(422);
+    Node::new(&base, "rsn_GUESSED-TOKEN").get("/me").await.refused(401);
+    process.signal("-TERM");
+    let log = process.wait_for_log("stopping").join("\n");
+    assert!(log.contains("relay_org_created") && log.contains("TRACE"), "the log tells all: {log}");
+    let sig = envelope["sig"]["value"].as_str().unwrap();
+    let zip = envelope["files"]["zip"].as_str().unwrap();
+    let secret = hook["secret"].as_str().unwrap();
+    let words = ["SPOKEN-WORDS", "REFERRED-WORDS", "ZIPPED-WORDS", "GUESSED-TOKEN"];
+    for hidden in words.into_iter().chain([token.as_str(), &public_key, sig, zip, secret]) {
+        assert!(!log.contains(hidden), "{hidden} is in the log");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

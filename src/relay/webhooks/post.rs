@@ -4,12 +4,14 @@
 use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
+use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, ClientBuilder};
 
-use crate::domain::relay::target::{Target, check_addresses};
+use crate::domain::relay::target::{Target, TargetError, check_addresses};
 use crate::proto::redsyn::ids::VERSION_HEADER;
 
 const SIGNATURE_HEADER: &str = "redsyn-signature";
@@ -29,7 +31,8 @@ pub(super) struct Delivery<'a> {
 /// Makes the requests. Its clients are built at the first use: a relay without webhooks needs no root certificates.
 #[derive(Debug)]
 pub(super) struct Poster {
-    insecure: bool,
+    /// `None`: any address will do, for tests.
+    guard: Option<Arc<Guard>>,
     https: OnceLock<Result<Client, String>>,
     /// For `http` targets, which only tests have.
     plain: OnceLock<Result<Client, String>>,
@@ -37,7 +40,11 @@ pub(super) struct Poster {
 
 impl Poster {
     pub(super) fn new(insecure: bool) -> Self {
-        Self { insecure, https: OnceLock::new(), plain: OnceLock::new() }
+        Self::with((!insecure).then(|| Guard::new(Arc::new(look_up), check_addresses)))
+    }
+
+    fn with(guard: Option<Guard>) -> Self {
+        Self { guard: guard.map(Arc::new), https: OnceLock::new(), plain: OnceLock::new() }
     }
 
     /// # Errors
@@ -84,8 +91,8 @@ impl Poster {
         } else {
             builder = builder.https_only(true);
         }
-        if !self.insecure {
-            builder = builder.dns_resolver(Arc::new(Guard));
+        if let Some(guard) = &self.guard {
+            builder = builder.dns_resolver(Arc::clone(guard));
         }
         builder.build().map_err(|error| chain(&error))
     }
@@ -107,17 +114,38 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// Resolves a name and refuses it unless every address is public.
-#[derive(Debug)]
-struct Guard;
+type LookUp = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
+type Check = fn(&[IpAddr]) -> Result<(), TargetError>;
+
+fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
+}
+
+/// Resolves a name and refuses it unless every address passes.
+struct Guard {
+    look_up: Arc<LookUp>,
+    check: Check,
+}
+
+impl Guard {
+    fn new(look_up: Arc<LookUp>, check: Check) -> Self {
+        Self { look_up, check }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
+        let (found, check) = ((self.look_up)(name.as_str().to_owned()), self.check);
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let found: Vec<SocketAddr> = found.collect();
+            let found = found.await?;
             let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-            check_addresses(&addresses)?;
+            check(&addresses)?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
@@ -125,11 +153,58 @@ impl Resolve for Guard {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use futures_util::FutureExt;
+
     use super::*;
+
+    fn delivery() -> Delivery<'static> {
+        Delivery { id: "m1", version: "2026-09-25", signature: String::new(), body: Vec::new() }
+    }
+
+    /// A name server that says something else each time, and counts.
+    fn fickle(answers: &[SocketAddr]) -> (Arc<LookUp>, Arc<Mutex<Vec<SocketAddr>>>) {
+        let left = Arc::new(Mutex::new(answers.iter().rev().copied().collect::<Vec<_>>()));
+        let answers = Arc::clone(&left);
+        let look_up = move |_| {
+            let next = answers.lock().unwrap().pop().ok_or_else(|| io::Error::other("asked too often"));
+            async move { next.map(|address| vec![address]) }.boxed()
+        };
+        (Arc::new(look_up), left)
+    }
+
+    #[tokio::test]
+    async fn a_name_that_turns_private_after_it_was_public_is_refused_from_then_on() {
+        let (look_up, _) = fickle(&["8.8.8.8:0".parse().unwrap(), "169.254.169.254:0".parse().unwrap()]);
+        let guard = Guard::new(look_up, check_addresses);
+        let first = guard.resolve("hooks.acme.example".parse().unwrap()).await.unwrap();
+        assert_eq!(first.map(|found| found.ip().to_string()).collect::<Vec<_>>(), ["8.8.8.8"]);
+        let second = guard.resolve("hooks.acme.example".parse().unwrap()).await;
+        assert!(second.err().unwrap().to_string().contains("public addresses"));
+    }
+
+    #[tokio::test]
+    async fn between_the_look_up_that_passed_and_the_connection_there_is_no_other() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (look_up, left) = fickle(&[address, other.local_addr().unwrap()]);
+        // What is public does not matter here, only which of the answers is connected to.
+        let poster = Poster::with(Some(Guard::new(look_up, |_| Ok(()))));
+        let url = format!("https://hooks.acme.example:{}/", address.port());
+        let target = Target::parse(&url, false).unwrap();
+        let hang_up = async { drop(listener.accept().await) };
+        let (posted, ()) = tokio::join!(poster.post(&target, delivery()), hang_up);
+        assert!(posted.is_err(), "nobody spoke TLS");
+        assert_eq!(left.lock().unwrap().len(), 1, "the name is asked for once");
+        assert!(other.accept().now_or_never().is_none());
+    }
 
     #[tokio::test]
     async fn a_name_that_leads_home_is_not_connected_to() {
-        let resolved = Guard.resolve("localhost".parse().unwrap()).await;
+        let guard = Guard::new(Arc::new(look_up), check_addresses);
+        let resolved = guard.resolve("localhost".parse().unwrap()).await;
         assert!(resolved.err().unwrap().to_string().contains("public addresses"));
     }
 
@@ -140,11 +215,8 @@ mod tests {
         let poster = Poster::new(false);
         // As if an allowed name resolved to this machine.
         let target = Target::parse(&format!("https://localhost:{port}/"), true).unwrap();
-        let delivery =
-            Delivery { id: "m1", version: "2026-09-25", signature: String::new(), body: Vec::new() };
-        let error = poster.post(&target, delivery).await.unwrap_err();
+        let error = poster.post(&target, delivery()).await.unwrap_err();
         assert!(error.contains("public addresses"), "{error}");
-        use futures_util::FutureExt;
         assert!(listener.accept().now_or_never().is_none());
     }
 

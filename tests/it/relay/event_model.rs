@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redsyn_bridge::domain::clock::Timestamp;
-use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::domain::relay::refusal::{Quota, Refusal};
 use redsyn_bridge::proto::redsyn::address::{AgentAddress, TopicAddress};
@@ -17,9 +16,8 @@ use redsyn_bridge::proto::redsyn::policy::Policy;
 use redsyn_bridge::store::relay::{
     Announcement, Caller, Draft, Home, RelayStore, RelayStoreError, Route, Sender, Take, TakeWhat, TokenHash,
 };
-use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 
-use super::target::NOW;
+use super::target::{NOW, open_store};
 
 const AGENTS: usize = 3;
 const TOPICS: usize = 2;
@@ -110,7 +108,7 @@ impl Model {
 }
 
 struct Relay {
-    store: SqliteRelay,
+    store: Arc<dyn RelayStore>,
     caller: Caller,
     now: Timestamp,
     model: Model,
@@ -132,7 +130,7 @@ impl Relay {
         let mut plan = plans.get("enterprise").clone();
         plan.messages_per_day = Some(A_DAY);
         plans.set("enterprise", plan);
-        let store = SqliteRelay::open(folder.path(), Arc::new(plans), SystemRandom::shared()).await.unwrap();
+        let store = open_store(folder.path(), Arc::new(plans)).await;
         let now = Timestamp::from_secs(NOW);
         let home = Home {
             email: "me@local".parse().unwrap(),

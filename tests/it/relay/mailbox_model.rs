@@ -8,17 +8,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redsyn_bridge::domain::clock::Timestamp;
-use redsyn_bridge::domain::random::SystemRandom;
-use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::proto::redsyn::address::AgentAddress;
 use redsyn_bridge::proto::redsyn::ids::Kind;
 use redsyn_bridge::proto::redsyn::policy::Policy;
 use redsyn_bridge::store::relay::{
     Announcement, Caller, Draft, Home, RelayStore, Route, Sender, Take, TakeWhat, TokenHash,
 };
-use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 
-use super::target::NOW;
+use super::target::{NOW, open_store};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -127,7 +124,7 @@ impl Model {
 }
 
 struct Mailbox {
-    store: SqliteRelay,
+    store: Arc<dyn RelayStore>,
     nodes: [Caller; 2],
     agent: AgentAddress,
     now: Timestamp,
@@ -138,8 +135,7 @@ struct Mailbox {
 impl Mailbox {
     async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (plans, random) = (Arc::new(Plans::default()), SystemRandom::shared());
-        let store = SqliteRelay::open(folder.path(), plans, random).await.unwrap();
+        let store = open_store(folder.path(), Arc::default()).await;
         let now = Timestamp::from_secs(NOW);
         let mut nodes = Vec::new();
         for name in ["one", "two"] {

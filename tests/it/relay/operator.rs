@@ -7,16 +7,15 @@ use redsyn_bridge::domain::clock::{ManualClock, Timestamp};
 use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::relay::{RelayError, Service, Settings};
-use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use serde_json::json;
 
-use super::target::{Bench, NOW, request, with};
+use super::target::{Bench, NOW, open_store, request, with};
 
 async fn service(folder: &std::path::Path) -> Arc<Service> {
     let (plans, random) = (Arc::new(Plans::default()), SystemRandom::shared());
-    let store = SqliteRelay::open(folder, Arc::clone(&plans), Arc::clone(&random)).await.unwrap();
+    let store = open_store(folder, Arc::clone(&plans)).await;
     let clock = ManualClock::at(Timestamp::from_secs(NOW));
-    Service::new(Arc::new(store), Arc::new(clock), random, Settings { plans, ..Settings::default() })
+    Service::new(store, Arc::new(clock), random, Settings { plans, ..Settings::default() })
 }
 
 fn scope(org: &str, team: &str, user: &str) -> Scope {

@@ -10,6 +10,7 @@ use redsyn_bridge::domain::relay::plan::Plans;
 use redsyn_bridge::proto::redsyn::ids::PREFIX;
 use redsyn_bridge::relay::metrics::Counter;
 use redsyn_bridge::relay::{Listening, Service, Settings, serve};
+use redsyn_bridge::store::relay::RelayStore;
 use redsyn_bridge::store::sqlite::relay::SqliteRelay;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -122,14 +123,19 @@ pub(super) async fn run_at(
     settings: Settings,
 ) -> Running {
     let random = SystemRandom::shared();
-    let store = SqliteRelay::open(folder, Arc::clone(&settings.plans), Arc::clone(&random)).await.unwrap();
-    let service = Service::new(Arc::new(store), Arc::new(clock.clone()), random, settings);
+    let store = open_store(folder, Arc::clone(&settings.plans)).await;
+    let service = Service::new(store, Arc::new(clock.clone()), random, settings);
     let base_url = format!("http://{}{PREFIX}", listening.listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel();
     let serving = tokio::spawn(serve(listening, Arc::clone(&service), async {
         let _ = stopped.await;
     }));
     Running { base_url, service, stop, serving }
+}
+
+/// The one place where these tests name a store: whatever else implements the operations is judged by the same tests.
+pub(super) async fn open_store(folder: &std::path::Path, plans: Arc<Plans>) -> Arc<dyn RelayStore> {
+    Arc::new(SqliteRelay::open(folder, plans, SystemRandom::shared()).await.unwrap())
 }
 
 async fn people(service: &Service, base_url: &str) -> Target {

@@ -153,15 +153,19 @@ pub(super) fn register_key(
     if public_key.is_some() && !same_key && !key.rotate {
         return Err(Refusal::OtherKey.into());
     }
+    let known_enc_key = enc_key.clone();
     let (enc_key, enc_sig) = match (&key.enc_key, &key.enc_sig) {
         (Some(enc_key), Some(enc_sig)) => (Some(enc_key.clone()), Some(enc_sig.clone())),
         _ if same_key => (enc_key, enc_sig),
         _ => (None, None),
     };
     execute(conn, SET_NODE_KEY, params![node.0, key.public_key, enc_key, enc_sig])?;
+    let by = PersonId(person).to_string();
+    let change = Change { org: None, link: None, person, by: &by };
     if !same_key {
-        let change = Change { org: None, link: None, person, by: &PersonId(person).to_string() };
         change.record(conn, now, &format!("node {node} registered a signing key"))?;
+    } else if enc_key != known_enc_key {
+        change.record(conn, now, &format!("node {node} registered an encryption key"))?;
     }
     Ok(KeyRegistration { public_key: key.public_key, enc_key, enc_sig, rotate: false })
 }

@@ -97,6 +97,7 @@ async fn a_body_that_does_not_arrive_is_408_after_a_minute() {
     .await;
     let answer = reading.await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("\"status\":408"), "{answer}");
+    assert!(answer.contains("redsyn-version: 2026-09-25\r\n"), "{answer}");
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //!
 //! The floor is what the machine allows: a bare axum server that checks the HMAC and inserts one row through the same
 //! kind of group commit, `synchronous=FULL`. Both run as processes of their own, and rounds alternate between them.
-//! Prints rates, latencies and ratios; asserts nothing.
+//! Prints rates, latencies and ratios, then what a full store, an idle broker and a start cost; asserts nothing.
+//! `-- million` also fills a store with a million messages.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
@@ -13,13 +14,15 @@ mod support;
 use std::time::Duration;
 
 use common::floor::{MODE, serve};
-use common::measured::Measured;
-use support::floor;
-use support::load::Load;
+use common::measured::{Measured, percentiles};
+use support::load::{Load, fill, polling};
 use support::server::Server;
+use support::size::{memory, processor, told};
+use support::{floor, held};
 
 const ROUNDS: usize = 4;
 const ROUND: Duration = Duration::from_secs(2);
+const SIZE: usize = 460;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -29,15 +32,20 @@ fn main() {
         serve(folder, floor::is_signed);
         return;
     }
+    let million = arguments.iter().any(|argument| argument == "million");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(compare());
+    runtime.block_on(async {
+        compare().await;
+        grow(million).await;
+        weigh().await;
+    });
 }
 
 async fn compare() {
     let ours = Server::ours();
     let floor = Server::floor();
     println!(
-        "{:<28} {:>12} {:>12} {:>8}   {:>22} {:>22}",
+        "{:<36} {:>10} {:>10} {:>7}   {:>18} {:>18}",
         "", "ours/s", "floor/s", "ratio", "ours p50/p99 ms", "floor p50/p99 ms"
     );
     for (name, load) in [
@@ -46,27 +54,67 @@ async fn compare() {
         ("send+pull+ack, 4 connections", Load::Cycle { connections: 4 }),
         ("polls of an empty inbox, 8", Load::Poll { connections: 8 }),
     ] {
-        let (mut us, mut bare) = (Measured::default(), Measured::default());
+        row(name, load, &ours, &floor).await;
+    }
+    fill(&ours, 10_000, SIZE).await;
+    let behind = Load::PollLarge { connections: 8, behind: true };
+    row("polls behind the last of 10,000, 8", behind, &ours, &floor).await;
+    let first = Load::PollLarge { connections: 8, behind: false };
+    row("polls of 50 of 10,000, 8", first, &ours, &floor).await;
+    let (middle, high) = percentiles(held::wakes(&ours, 2_000).await);
+    println!("a held pull has its mail {middle:.2} ms (p50), {high:.2} ms (p99) after the sender's 201\n");
+}
+
+/// Rounds of both, one after the other.
+async fn row(name: &str, load: Load, ours: &Server, floor: &Server) {
+    let (mut us, mut bare) = (Measured::default(), Measured::default());
+    for _ in 0..ROUNDS {
+        us.add(load.run(ours, ROUND).await);
+        bare.add(load.run(floor, ROUND).await);
+    }
+    println!(
+        "{name:<36} {:>10.0} {:>10.0} {:>6.0}%   {:>18} {:>18}",
+        us.rate(),
+        bare.rate(),
+        100.0 * us.rate() / bare.rate(),
+        us.latencies(),
+        bare.latencies()
+    );
+}
+
+/// Cycles on a store that grows, each beside one that stays empty.
+async fn grow(million: bool) {
+    let (full, empty) = (Server::ours(), Server::ours());
+    let mut stored = 0;
+    for goal in [10_000, 100_000, 200_000].into_iter().chain(million.then_some(1_000_000)) {
+        fill(&full, goal - stored, SIZE).await;
+        stored = goal;
+        let (mut with, mut without) = (Measured::default(), Measured::default());
         for _ in 0..ROUNDS {
-            us.add(load.run(&ours, ROUND).await);
-            bare.add(load.run(&floor, ROUND).await);
+            with.add(Load::Cycle { connections: 4 }.run(&full, ROUND).await);
+            without.add(Load::Cycle { connections: 4 }.run(&empty, ROUND).await);
         }
         println!(
-            "{name:<28} {:>12.0} {:>12.0} {:>7.0}%   {:>22} {:>22}",
-            us.rate(),
-            bare.rate(),
-            100.0 * us.rate() / bare.rate(),
-            us.latencies(),
-            bare.latencies()
+            "cycles with {stored} messages of others stored: {:.0}% of the rate with none",
+            100.0 * with.rate() / without.rate()
         );
     }
-    let empty = Load::Cycle { connections: 4 }.run(&ours, ROUND).await;
-    for stored in [10_000, 100_000] {
-        support::load::fill(&ours, stored).await;
-        let full = Load::Cycle { connections: 4 }.run(&ours, ROUND).await;
-        println!(
-            "cycle with {stored} messages of others stored: {:.0}% of the rate with few",
-            100.0 * full.rate() / empty.rate()
-        );
-    }
+}
+
+/// Memory, start, and what agents that only poll cost.
+async fn weigh() {
+    const AGENTS: usize = 50;
+    const IDLE: Duration = Duration::from_secs(20);
+    let mut server = Server::ours();
+    println!("\nmemory, idle: {}", told(memory(server.pid()), "MiB"));
+    let before = processor(server.pid());
+    polling(&server, AGENTS, Duration::from_secs(2), IDLE).await;
+    let used = before.zip(processor(server.pid())).map(|(before, after)| after - before);
+    let share = used.map(|used| 100.0 * used.as_secs_f64() / IDLE.as_secs_f64());
+    println!("{AGENTS} agents that poll every 2 s: {}", told(share, "% of a core"));
+    fill(&server, 200_000, 1_000).await;
+    println!("memory with 200,000 messages of 1 KB just stored: {}", told(memory(server.pid()), "MiB"));
+    let time = server.restart();
+    println!("start with those after a kill: {:.0} ms", time.as_secs_f64() * 1e3);
+    println!("memory after that start: {}", told(memory(server.pid()), "MiB"));
 }

@@ -12,23 +12,42 @@ use crate::common::measured::Measured;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    Send { connections: usize },
-    Cycle { connections: usize },
-    Poll { connections: usize },
+    Send {
+        connections: usize,
+    },
+    Cycle {
+        connections: usize,
+    },
+    Poll {
+        connections: usize,
+    },
+    /// Polls of one large inbox: of its first page, or behind its last message.
+    PollLarge {
+        connections: usize,
+        behind: bool,
+    },
 }
+
+/// Whose inbox [`fill`] fills.
+const OTHERS: &str = "others";
 
 impl Load {
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
     pub async fn run(self, server: &Server, time: Duration) -> Measured {
         let connections = match self {
-            Self::Send { connections } | Self::Cycle { connections } | Self::Poll { connections } => {
-                connections
-            }
+            Self::Send { connections }
+            | Self::Cycle { connections }
+            | Self::Poll { connections }
+            | Self::PollLarge { connections, .. } => connections,
         };
         let mut workers = Vec::new();
         let began = Instant::now();
         for worker in 0..connections {
             let mut client = Client::connect(server, worker).await;
+            if let Self::PollLarge { behind, .. } = self {
+                client.agent = OTHERS.to_owned();
+                client.page = if behind { client.last().await } else { FIRST_PAGE.to_owned() };
+            }
             workers.push(tokio::spawn(async move {
                 let mut latencies = Vec::new();
                 while began.elapsed() < time {
@@ -36,7 +55,7 @@ impl Load {
                     match self {
                         Self::Send { .. } => client.send().await,
                         Self::Cycle { .. } => client.cycle().await,
-                        Self::Poll { .. } => client.poll().await,
+                        Self::Poll { .. } | Self::PollLarge { .. } => client.poll().await,
                     }
                     latencies.push(start.elapsed());
                 }
@@ -47,14 +66,17 @@ impl Load {
     }
 }
 
-/// Stores `count` messages for an agent that never takes them.
-pub async fn fill(server: &Server, count: usize) {
+const FIRST_PAGE: &str = "/messages";
+
+/// Stores `count` messages of `size` bytes for an agent that never takes them.
+pub async fn fill(server: &Server, count: usize, size: usize) {
     const AT_ONCE: usize = 64;
     let mut workers = Vec::new();
     for worker in 0..AT_ONCE {
         let mut client = Client::connect(server, worker).await;
-        client.recipient = "others".to_owned();
-        client.register("others").await;
+        client.recipient = OTHERS.to_owned();
+        client.text = "x".repeat(size);
+        client.register(OTHERS).await;
         workers.push(tokio::spawn(async move {
             for _ in 0..count / AT_ONCE {
                 client.send().await;
@@ -66,16 +88,37 @@ pub async fn fill(server: &Server, count: usize) {
     }
 }
 
-struct Client {
+/// Agents that poll empty inboxes, each at its interval, for so long.
+pub async fn polling(server: &Server, agents: usize, every: Duration, time: Duration) {
+    let mut workers = Vec::new();
+    for worker in 0..agents {
+        let mut client = Client::connect(server, worker).await;
+        workers.push(tokio::spawn(async move {
+            let mut turns = tokio::time::interval(every);
+            for _ in 0..time.as_millis() / every.as_millis() {
+                turns.tick().await;
+                client.poll().await;
+            }
+            turns.tick().await;
+        }));
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+pub struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
     agent: String,
     recipient: String,
+    text: String,
+    page: String,
     is_floor: bool,
 }
 
 impl Client {
-    async fn connect(server: &Server, worker: usize) -> Self {
+    pub async fn connect(server: &Server, worker: usize) -> Self {
         let stream = TcpStream::connect(server.address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let mut client = Self {
@@ -83,6 +126,8 @@ impl Client {
             buffer: Vec::with_capacity(64 * 1024),
             agent: format!("sender-{worker}"),
             recipient: format!("receiver-{worker}"),
+            text: "x".repeat(460),
+            page: FIRST_PAGE.to_owned(),
             is_floor: server.is_floor,
         };
         let recipient = client.recipient.clone();
@@ -94,8 +139,8 @@ impl Client {
         self.call("POST", "/register", agent, "{}").await;
     }
 
-    async fn send(&mut self) {
-        let body = format!("{{\"to\":\"{}\",\"body\":{{\"text\":\"{}\"}}}}", self.recipient, "x".repeat(460));
+    pub async fn send(&mut self) {
+        let body = format!("{{\"to\":\"{}\",\"body\":{{\"text\":\"{}\"}}}}", self.recipient, self.text);
         let agent = self.agent.clone();
         self.call("POST", "/messages", &agent, &body).await;
     }
@@ -117,8 +162,28 @@ impl Client {
     }
 
     async fn poll(&mut self) {
+        let (agent, page) = (self.agent.clone(), self.page.clone());
+        self.call("GET", &page, &agent, "").await;
+    }
+
+    /// Pulls one message, waiting so many seconds for it. Whether one came.
+    pub async fn take(&mut self, wait: u32) -> bool {
+        let recipient = self.recipient.clone();
+        let body = format!("{{\"limit\":1,\"waitSeconds\":{wait}}}");
+        let pulled = self.call("POST", "/v1/pull", &recipient, &body).await;
+        let pulled: serde_json::Value = serde_json::from_slice(&pulled).unwrap();
+        pulled["count"] != 0
+    }
+
+    /// The page behind the last message of the agent's inbox.
+    async fn last(&mut self) -> String {
         let agent = self.agent.clone();
-        self.call("GET", "/messages", &agent, "").await;
+        if self.is_floor {
+            return FIRST_PAGE.to_owned();
+        }
+        let recent = self.call("POST", "/v1/recent", &agent, "{\"limit\":1}").await;
+        let recent: serde_json::Value = serde_json::from_slice(&recent).unwrap();
+        format!("/messages?since={}", recent["messages"][0]["id"].as_str().unwrap())
     }
 
     async fn call(&mut self, method: &str, path: &str, agent: &str, body: &str) -> Vec<u8> {

@@ -8,7 +8,6 @@ mod receipt;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,19 +51,6 @@ pub struct Service {
     pub(super) wakeups: Wakeups<AgentName>,
     /// Held calls are answered empty, at once.
     pub(super) stopping: CancellationToken,
-}
-
-/// Runs a change to its end, also when the client goes away meanwhile: else it could be kept and nobody woken.
-async fn settle<T: Send + 'static>(
-    change: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, ApiError> {
-    match tokio::spawn(change).await {
-        Ok(done) => done.map_err(busy),
-        Err(error) => {
-            tracing::error!(%error, "change_ended_badly");
-            Err(ApiError::busy())
-        }
-    }
 }
 
 /// What the store could not do. The store has logged why; the client is told to come back.
@@ -187,13 +173,8 @@ impl Service {
         };
         let local = match local {
             Some(agent) => {
-                let (store, wakeups) = (self.store.clone(), self.wakeups.clone());
-                settle(async move {
-                    let sent = store.send(message, agent.clone()).await?;
-                    wakeups.wake(&agent);
-                    Ok(sent)
-                })
-                .await?
+                let (wakeups, inbox) = (self.wakeups.clone(), agent.clone());
+                self.store.send(message, agent, move |_| wakeups.wake(&inbox)).await.map_err(busy)?
             }
             None => None,
         };
@@ -210,8 +191,9 @@ impl Service {
     }
 
     fn message(&self, from: &AgentName, request: request::Send) -> NewMessage {
-        let id = request.id.unwrap_or_else(|| DshId::new(self.random.uuid()));
-        let blank = NewMessage::new(id, from, Party::new(request.to), self.clock.now());
+        let now = self.clock.now();
+        let id = request.id.unwrap_or_else(|| DshId::new(self.random.uuid_at(now.millis())));
+        let blank = NewMessage::new(id, from, Party::new(request.to), now);
         NewMessage {
             message_type: request.message_type,
             kind: request.kind,
@@ -291,18 +273,13 @@ impl Service {
             max_attempts: self.max_attempts,
             now: self.clock.now(),
         };
-        let (store, wakeups, carrier) = (self.store.clone(), self.wakeups.clone(), Arc::clone(&self.carrier));
-        let acker = agent.clone();
-        let acked = settle(async move {
-            let acked = store.ack(ack).await?;
-            match acked {
-                Acked::Settled { status: Status::Queued, .. } => wakeups.wake(&acker),
-                Acked::Settled { status: Status::Failed, .. } => carrier.ended(),
-                _ => {}
-            }
-            Ok(acked)
-        });
-        match acked.await? {
+        let (wakeups, carrier, acker) = (self.wakeups.clone(), Arc::clone(&self.carrier), agent.clone());
+        let then = move |acked: &Acked| match acked {
+            Acked::Settled { status: Status::Queued, .. } => wakeups.wake(&acker),
+            Acked::Settled { status: Status::Failed, .. } => carrier.ended(),
+            _ => {}
+        };
+        match self.store.ack(ack, then).await.map_err(busy)? {
             Acked::Settled { status, attempts } => {
                 tracing::info!(id = ?brief(id.as_str()), %agent, status = status.as_str(), attempts, "message_acked");
                 Ok(answer::Acknowledged { ok: true, status: status.as_str(), attempts })

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Service, busy, not_recipient, settle};
+use super::{Service, busy, not_recipient};
 use crate::broker::carrier::Route;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::json::JsonText;
@@ -38,13 +38,8 @@ impl Service {
         let sent = match head.from.agent() {
             _ if remote => self.carrier.send(receipt).await?,
             Some(sender) => {
-                let (store, wakeups) = (self.store.clone(), self.wakeups.clone());
-                settle(async move {
-                    let sent = store.receipt(receipt, sender.clone()).await?;
-                    wakeups.wake(&sender);
-                    Ok(sent)
-                })
-                .await?
+                let (wakeups, inbox) = (self.wakeups.clone(), sender.clone());
+                self.store.receipt(receipt, sender, move |_| wakeups.wake(&inbox)).await.map_err(busy)?
             }
             // Sent by somebody whom no carrier reaches any more.
             None => return Err(ApiError::no_such_agent()),
@@ -62,8 +57,9 @@ impl Service {
             Receipt::Ok => json!({ "status": "ok" }),
             Receipt::Error(error) => json!({ "status": "error", "error": error }),
         };
+        let now = self.clock.now();
         let blank =
-            NewMessage::new(DshId::new(self.random.uuid()), agent, head.from.clone(), self.clock.now());
+            NewMessage::new(DshId::new(self.random.uuid_at(now.millis())), agent, head.from.clone(), now);
         NewMessage {
             message_type: MessageType::Ack,
             body: JsonText::from(&body),

@@ -26,12 +26,12 @@ impl V2 {
         let created = match route {
             Route::Away => self.carrier.send_v2(message).await?,
             Route::Local | Route::LocalAs(_) => {
-                self.store.create(message, inbox.clone()).await.map_err(busy)?
+                let (bell, to) = (self.bell.clone(), inbox.clone());
+                self.store.create(message, to.clone(), move |_| bell.wake(&to)).await.map_err(busy)?
             }
         };
         if !created.duplicate {
             self.pulse().created();
-            self.wake(std::slice::from_ref(&inbox));
         }
         tracing::info!(
             id = ?brief(created.id.as_str()),

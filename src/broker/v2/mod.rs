@@ -49,10 +49,33 @@ pub struct V2 {
     admins: HashSet<Name>,
     lease_seconds: u32,
     rules: Rules,
-    wakeups: Wakeups<Name>,
+    bell: Bell,
     pulse: Mutex<Pulse>,
     stopping: CancellationToken,
     carrier: Arc<dyn Carrier>,
+}
+
+/// Tells whoever waits what a commit has brought them.
+#[derive(Clone, Debug)]
+struct Bell {
+    wakeups: Wakeups<Name>,
+    carrier: Arc<dyn Carrier>,
+}
+
+impl Bell {
+    fn wake(&self, agent: &Name) {
+        self.wakeups.wake(agent);
+    }
+
+    /// Wakes whoever has mail because messages have ended or went back; their senders may be beyond the machine.
+    fn ended(&self, woken: &[Name]) {
+        for agent in woken {
+            self.wake(agent);
+        }
+        if !woken.is_empty() {
+            self.carrier.ended();
+        }
+    }
 }
 
 impl V2 {
@@ -76,7 +99,7 @@ impl V2 {
                 max_attempts: config.broker.max_attempts,
                 notify: config.broker.notify_failed_to_sender,
             },
-            wakeups: carrier.wakeups_v2(),
+            bell: Bell { wakeups: carrier.wakeups_v2(), carrier: Arc::clone(&carrier) },
             carrier,
             pulse: Mutex::default(),
             store,
@@ -99,7 +122,7 @@ impl V2 {
         self.pulse().pulled(&agent, now);
         self.carrier.takes(Taker::V2(&agent)).await;
         let deadline = now.plus(Duration::from_secs(request.wait_seconds.into()));
-        let subscription = self.wakeups.subscribe(agent.clone());
+        let subscription = self.bell.wakeups.subscribe(agent.clone());
         loop {
             let mut woken = pin!(subscription.woken());
             woken.as_mut().enable();
@@ -121,8 +144,8 @@ impl V2 {
         let now = self.clock.now();
         let until = self.lease_end(now, request.lease_seconds);
         let pull = Pull { agent: agent.clone(), limit: request.limit, now, until, rules: self.rules };
-        let pulled = self.store.pull(pull).await.map_err(busy)?;
-        self.ended(&pulled.woken);
+        let bell = self.bell.clone();
+        let pulled = self.store.pull(pull, move |pulled| bell.ended(&pulled.woken)).await.map_err(busy)?;
         for message in &pulled.messages {
             tracing::info!(id = ?brief(message.message.id.as_str()), agent = ?brief(agent.as_str()), "v2_message_leased");
         }
@@ -146,11 +169,16 @@ impl V2 {
             now: self.clock.now(),
             rules: self.rules,
         };
-        match self.store.ack(ack).await.map_err(busy)? {
-            Acked::Settled { delivery, woken } => {
+        let bell = self.bell.clone();
+        let then = move |acked: &Acked| {
+            if let Acked::Settled { woken, .. } = acked {
+                bell.ended(woken);
+            }
+        };
+        match self.store.ack(ack, then).await.map_err(busy)? {
+            Acked::Settled { delivery, .. } => {
                 let (status, attempts) = (delivery.status().as_str(), delivery.attempts);
                 tracing::info!(id = ?brief(id.as_str()), agent = ?brief(agent.as_str()), status, attempts, "v2_message_acked");
-                self.ended(&woken);
                 Ok(answer::Acknowledged { ok: true })
             }
             Acked::NotAssigned => {
@@ -186,10 +214,15 @@ impl V2 {
                 ("only the requesting agent may cancel its request", "message is not in a cancellable state")
             }
         };
-        match self.store.manage(manage).await.map_err(busy)? {
-            Managed::Done { woken } => {
+        let bell = self.bell.clone();
+        let then = move |managed: &Managed| {
+            if let Managed::Done { woken: Some(woken) } = managed {
+                bell.wake(woken);
+            }
+        };
+        match self.store.manage(manage, then).await.map_err(busy)? {
+            Managed::Done { .. } => {
                 tracing::info!(id = ?brief(id.as_str()), agent = ?brief(agent.as_str()), ?action, "v2_message_managed");
-                self.wake(woken.as_slice());
                 Ok(answer::Managed { ok: true, message_id: id })
             }
             Managed::UnknownMessage => Err(ApiError::new(Code::NoSuchMessage, "message was not found")),
@@ -206,22 +239,8 @@ impl V2 {
     pub(super) async fn sweep(&self) -> Result<Swept, StoreError> {
         let now = self.clock.now();
         let swept = self.store.sweep(now, now.minus(KEPT), self.rules).await?;
-        self.ended(&swept.woken);
+        self.bell.ended(&swept.woken);
         Ok(swept)
-    }
-
-    /// Wakes whoever has mail because messages have ended or went back; their senders may be beyond the machine.
-    fn ended(&self, woken: &[Name]) {
-        self.wake(woken);
-        if !woken.is_empty() {
-            self.carrier.ended();
-        }
-    }
-
-    fn wake(&self, agents: &[Name]) {
-        for agent in agents {
-            self.wakeups.wake(agent);
-        }
     }
 
     /// The counts stay consistent whatever panics while they are held, so a poisoned lock is as good as another.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,9 @@ use crate::store::StoreError;
 const QUEUE: usize = 4096;
 /// The most jobs in one commit: keeps the wait of the first caller of a batch to a few milliseconds.
 const BATCH: usize = 512;
+/// How many pages the write-ahead log holds before they move into the file: 32 MiB. The pages at the end of each index
+/// are written with almost every commit; the longer the log, the more of those writes the file is spared.
+const CHECKPOINT_PAGES: u32 = 8192;
 
 /// A handle to the thread that owns the database. Cloning is cheap.
 #[derive(Clone)]
@@ -52,8 +56,7 @@ impl fmt::Debug for Db {
 trait Job: Send {
     /// Runs inside the batch's transaction. An error rolls back this job alone.
     fn run(&mut self, conn: &Connection) -> Result<(), StoreError>;
-    /// Whether an error may leave something to be undone.
-    fn needs_savepoint(&self) -> bool;
+    fn undo(&self) -> Undo;
     /// Tells the caller, after the commit or its failure.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
     fn name(&self) -> &'static str;
@@ -69,18 +72,30 @@ pub(super) trait Journal: Send {
     fn tidy(&mut self, conn: &Connection);
 }
 
-struct Call<T, F> {
+struct Call<T, F, A> {
     name: &'static str,
-    needs_savepoint: bool,
+    undo: Undo,
     work: Option<F>,
     done: Option<T>,
+    then: A,
     caller: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Job for Call<T, F>
+/// How a job that fails is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// It may have run several statements: it gets a savepoint of its own.
+    Savepoint,
+    /// It reads, and writes with one statement at the most, which undoes itself. A savepoint would copy every page
+    /// that it touches.
+    Itself,
+}
+
+impl<T, F, A> Job for Call<T, F, A>
 where
     T: Send + 'static,
     F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    A: FnOnce(&T) + Send + 'static,
 {
     fn run(&mut self, conn: &Connection) -> Result<(), StoreError> {
         if let Some(work) = self.work.take() {
@@ -90,17 +105,21 @@ where
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Self { done, caller, .. } = *self;
+        let Self { done, then, caller, .. } = *self;
+        let answer = committed.and_then(|()| done.ok_or(StoreError::Stopped));
+        if let Ok(done) = &answer {
+            then(done);
+        }
         // A caller that went away has lost its answer, not its effect.
-        let _ = caller.send(committed.and_then(|()| done.ok_or(StoreError::Stopped)));
+        let _ = caller.send(answer);
     }
 
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn needs_savepoint(&self) -> bool {
-        self.needs_savepoint
+    fn undo(&self) -> Undo {
+        self.undo
     }
 }
 
@@ -195,11 +214,10 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.order(name, true, work).await
+        self.call_then(name, Undo::Savepoint, work, |_| ()).await
     }
 
-    /// The same for work that reads, and writes with one statement at the most: such a statement undoes itself, and
-    /// a savepoint would copy every page it touches.
+    /// The same for work that undoes [`Undo::Itself`].
     ///
     /// # Errors
     /// See [`Db::call`].
@@ -208,16 +226,28 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.order(name, false, work).await
+        self.call_then(name, Undo::Itself, work, |_| ()).await
     }
 
-    async fn order<T, F>(&self, name: &'static str, needs_savepoint: bool, work: F) -> Result<T, StoreError>
+    /// The same with `then`, which is told of what was committed, before the caller and whether or not the caller is
+    /// still there: whoever waits for the change is woken in any case. It runs on the owning thread, so it only wakes.
+    ///
+    /// # Errors
+    /// See [`Db::call`].
+    pub async fn call_then<T, F, A>(
+        &self,
+        name: &'static str,
+        undo: Undo,
+        work: F,
+        then: A,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        A: FnOnce(&T) + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let job = Box::new(Call { name, needs_savepoint, work: Some(work), done: None, caller });
+        let job = Box::new(Call { name, undo, work: Some(work), done: None, then, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
     }
@@ -276,12 +306,15 @@ fn open_connection(path: &Path) -> Result<Connection, StoreError> {
     conn.pragma_update(None, "synchronous", "FULL")?;
     // Deleted bodies must not linger in free pages.
     conn.pragma_update(None, "secure_delete", "FAST")?;
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     prepare_connection(&conn)?;
     Ok(conn)
 }
 
 fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "foreign_keys", "ON")?;
+    // Otherwise every statement with a bound LIMIT is planned anew each time it runs.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(256);
     Ok(())
 }
@@ -323,7 +356,7 @@ fn commit(
     if batch.is_empty() {
         return;
     }
-    let mut whole = conn.execute_batch("BEGIN").map_err(StoreError::from);
+    let mut whole = run(conn, "BEGIN");
     let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
     for job in batch.iter_mut() {
         let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
@@ -381,18 +414,24 @@ fn keep_and_commit(
     conn: &Connection,
     journal: Option<&mut (dyn Journal + 'static)>,
 ) -> Result<(), StoreError> {
-    let Some(journal) = journal else { return Ok(conn.execute_batch("COMMIT")?) };
+    let Some(journal) = journal else { return run(conn, "COMMIT") };
     journal.keep(conn)?;
-    let committed = conn.execute_batch("COMMIT");
+    let committed = run(conn, "COMMIT");
     if committed.is_err() {
         journal.undo();
     }
-    Ok(committed?)
+    committed
+}
+
+/// A statement that is prepared once and says nothing but whether it worked.
+fn run(conn: &Connection, sql: &str) -> Result<(), StoreError> {
+    conn.prepare_cached(sql)?.execute([])?;
+    Ok(())
 }
 
 /// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
-    if !job.needs_savepoint() {
+    if job.undo() == Undo::Itself {
         return job.run(conn);
     }
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
@@ -441,6 +480,36 @@ mod tests {
             () = std::future::ready(()) => {}
         }
         assert_eq!(count(&db).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_follows_a_commit_follows_it_without_the_caller_and_not_after_a_failure() {
+        let db = Db::in_memory(STEPS).unwrap();
+        let (told, mut heard) = mpsc::unbounded_channel();
+        for (x, undo) in [(1, Undo::Savepoint), (1, Undo::Savepoint), (2, Undo::Itself)] {
+            let told = told.clone();
+            let work =
+                move |conn: &Connection| Ok(conn.execute("INSERT INTO t VALUES (?1)", [x]).map(|_| x)?);
+            let call = db.call_then("insert", undo, work, move |x| told.send(*x).unwrap());
+            // Polled once, so that the job is queued, then dropped.
+            drop(futures_util::poll!(Box::pin(call)));
+        }
+        assert_eq!(count(&db).await, 2);
+        drop(told);
+        assert_eq!((heard.recv().await, heard.recv().await, heard.recv().await), (Some(1), Some(2), None));
+    }
+
+    #[tokio::test]
+    async fn a_bound_limit_does_not_plan_a_statement_anew() {
+        let db = Db::in_memory(STEPS).unwrap();
+        let planned = db.call("read", |conn| {
+            let mut select = conn.prepare_cached("SELECT x FROM t LIMIT ?1")?;
+            for limit in 1..5 {
+                select.query_map([limit], |_| Ok(()))?.for_each(drop);
+            }
+            Ok(select.get_status(rusqlite::StatementStatus::RePrepare))
+        });
+        assert_eq!(planned.await.unwrap(), 0);
     }
 
     #[tokio::test]

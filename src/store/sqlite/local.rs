@@ -14,7 +14,7 @@ mod tests;
 
 use std::path::Path;
 
-use super::db::Db;
+use super::db::{Db, Undo};
 use super::journal::{Journal, moved};
 use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
@@ -104,24 +104,35 @@ impl LocalStore {
         self.db.call_single("peers", move |conn| lookup::peers(conn, online_after)).await
     }
 
-    /// Stores a message for an agent of this machine; `None` when it has never registered.
+    /// Stores a message for an agent of this machine; `None` when it has never registered. `then` runs after the
+    /// commit, also when the caller is gone.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn send(&self, message: NewMessage, to: AgentName) -> Result<Option<Sent>, StoreError> {
-        if message.kind == Kind::Reply {
-            // It also writes a stage of what it answers.
-            return self.db.call("send_reply", move |conn| send::send(conn, &message, &to)).await;
-        }
-        self.db.call_single("send", move |conn| send::send(conn, &message, &to)).await
+    pub async fn send(
+        &self,
+        message: NewMessage,
+        to: AgentName,
+        then: impl FnOnce(&Option<Sent>) + Send + 'static,
+    ) -> Result<Option<Sent>, StoreError> {
+        // A reply also writes a stage of what it answers.
+        let undo = if message.kind == Kind::Reply { Undo::Savepoint } else { Undo::Itself };
+        self.db.call_then("send", undo, move |conn| send::send(conn, &message, &to), then).await
     }
 
-    /// Stores a receipt for an agent of this machine, registered or not.
+    /// Stores a receipt for an agent of this machine, registered or not. `then` runs after the commit, also when the
+    /// caller is gone.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn receipt(&self, message: NewMessage, to: AgentName) -> Result<Sent, StoreError> {
-        self.db.call("receipt", move |conn| insert_message(conn, &message, Some(&to))).await
+    pub async fn receipt(
+        &self,
+        message: NewMessage,
+        to: AgentName,
+        then: impl FnOnce(&Sent) + Send + 'static,
+    ) -> Result<Sent, StoreError> {
+        let insert = move |conn: &_| insert_message(conn, &message, Some(&to));
+        self.db.call_then("receipt", Undo::Itself, insert, then).await
     }
 
     /// Queued messages behind a v1.0 cursor.
@@ -140,12 +151,16 @@ impl LocalStore {
         self.db.call("pull", move |conn| deliver::pull(conn, &pull, &random)).await
     }
 
-    /// Ends a lease.
+    /// Ends a lease. `then` runs after the commit, also when the caller is gone.
     ///
     /// # Errors
     /// When the store fails; a refusal is an answer.
-    pub async fn ack(&self, ack: Ack) -> Result<Acked, StoreError> {
-        self.db.call("ack", move |conn| deliver::ack(conn, &ack)).await
+    pub async fn ack(
+        &self,
+        ack: Ack,
+        then: impl FnOnce(&Acked) + Send + 'static,
+    ) -> Result<Acked, StoreError> {
+        self.db.call_then("ack", Undo::Savepoint, move |conn| deliver::ack(conn, &ack), then).await
     }
 
     /// What a receipt needs to know of a message.

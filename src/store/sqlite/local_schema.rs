@@ -10,6 +10,7 @@ pub const STEPS: Steps = &[
     super::bridge::DECISIONS,
     super::bridge::PARCELS,
     super::bridge::GENERATIONS,
+    INBOXES,
 ];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.
@@ -61,6 +62,12 @@ const MESSAGES: &str = "
     CREATE INDEX messages_leases ON messages (lease_until) WHERE lease_until IS NOT NULL;
     CREATE INDEX messages_age ON messages (ts);
     CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+";
+
+/// A message stands in one index of its inbox: the queue, or the rest. To send is then to write one of them.
+const INBOXES: &str = "
+    DROP INDEX messages_inbox;
+    CREATE INDEX messages_taken ON messages (inbox) WHERE status <> 'queued';
 ";
 
 /// The files of another broker whose messages have been taken over, as they were then.

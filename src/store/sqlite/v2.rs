@@ -13,7 +13,7 @@ mod sql;
 mod tests;
 mod tidy;
 
-use super::db::Db;
+use super::db::{Db, Undo};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::domain::v2::delivery::LeaseRefused;
@@ -45,30 +45,47 @@ impl V2Store {
         Self { db, random }
     }
 
-    /// Stores a message for an agent of this machine, whether or not anybody of that name has ever been seen.
+    /// Stores a message for an agent of this machine, whether or not anybody of that name has ever been seen. Here and
+    /// below, `then` runs after the commit, also when the caller is gone.
     ///
     /// # Errors
     /// When the store fails, as everywhere below.
-    pub async fn create(&self, message: NewMessage, inbox: Name) -> Result<Created, StoreError> {
-        self.db.call("v2_create", move |conn| create::create(conn, &message, &inbox)).await
+    pub async fn create(
+        &self,
+        message: NewMessage,
+        inbox: Name,
+        then: impl FnOnce(&Created) + Send + 'static,
+    ) -> Result<Created, StoreError> {
+        let create = move |conn: &_| create::create(conn, &message, &inbox);
+        self.db.call_then("v2_create", Undo::Savepoint, create, then).await
     }
 
     /// Tidies up, then leases queued messages to the agent, oldest first.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn pull(&self, pull: Pull) -> Result<Pulled, StoreError> {
+    pub async fn pull(
+        &self,
+        pull: Pull,
+        then: impl FnOnce(&Pulled) + Send + 'static,
+    ) -> Result<Pulled, StoreError> {
         let random = self.random.clone();
-        self.db.call("v2_pull", move |conn| deliver::pull(conn, &pull, &random)).await
+        let work = move |conn: &_| deliver::pull(conn, &pull, &random);
+        self.db.call_then("v2_pull", Undo::Savepoint, work, then).await
     }
 
     /// Ends a lease.
     ///
     /// # Errors
     /// When the store fails; a refusal is an answer.
-    pub async fn ack(&self, ack: Ack) -> Result<Acked, StoreError> {
+    pub async fn ack(
+        &self,
+        ack: Ack,
+        then: impl FnOnce(&Acked) + Send + 'static,
+    ) -> Result<Acked, StoreError> {
         let random = self.random.clone();
-        self.db.call("v2_ack", move |conn| deliver::ack(conn, ack, &random)).await
+        let work = move |conn: &_| deliver::ack(conn, ack, &random);
+        self.db.call_then("v2_ack", Undo::Savepoint, work, then).await
     }
 
     /// Moves the end of a lease.
@@ -119,8 +136,13 @@ impl V2Store {
     ///
     /// # Errors
     /// When the store fails; a refusal is an answer.
-    pub async fn manage(&self, manage: Manage) -> Result<Managed, StoreError> {
-        self.db.call("v2_manage", move |conn| manage::manage(conn, &manage)).await
+    pub async fn manage(
+        &self,
+        manage: Manage,
+        then: impl FnOnce(&Managed) + Send + 'static,
+    ) -> Result<Managed, StoreError> {
+        let work = move |conn: &_| manage::manage(conn, &manage);
+        self.db.call_then("v2_manage", Undo::Savepoint, work, then).await
     }
 
     /// The queue of each agent.

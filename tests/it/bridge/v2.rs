@@ -77,7 +77,7 @@ async fn pull(world: &World) -> Vec<StoredMessage> {
     let now = now(&world.clock);
     let until = now.plus(std::time::Duration::from_secs(600));
     let pull = Pull { agent: name("close"), limit: 8, now, until, rules: RULES };
-    store(world).pull(pull).await.unwrap().messages
+    store(world).pull(pull, |_| ()).await.unwrap().messages
 }
 
 async fn inbox(world: &World) -> Vec<StoredMessage> {
@@ -254,7 +254,7 @@ async fn a_remote_sender_is_told_of_what_failed_or_expired_here() {
         now: NOW,
         rules,
     };
-    store(&world).ack(ack).await.unwrap();
+    store(&world).ack(ack, |_| ()).await.unwrap();
     world.clock.advance(std::time::Duration::from_secs(4000));
     store(&world).sweep(after(4000), NOW, RULES).await.unwrap();
     world.carrier.ended();

@@ -38,7 +38,7 @@ fn message(id: &str) -> NewMessage {
 }
 
 async fn send(store: &LocalStore, id: &str) {
-    store.send(message(id), agent("beta")).await.unwrap().unwrap();
+    store.send(message(id), agent("beta"), |_| ()).await.unwrap().unwrap();
 }
 
 async fn pull(store: &LocalStore, limit: u32) -> Vec<StoredMessage> {
@@ -57,7 +57,7 @@ async fn ack(store: &LocalStore, message: &StoredMessage, outcome: Outcome) {
         max_attempts: 3,
         now: NOW,
     };
-    store.ack(ack).await.unwrap();
+    store.ack(ack, |_| ()).await.unwrap();
 }
 
 async fn execute(store: &LocalStore, sql: &'static str) -> Result<(), StoreError> {

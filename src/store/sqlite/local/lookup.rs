@@ -1,6 +1,8 @@
 //! What is only read.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use std::cmp::Reverse;
+
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::{rows, sql};
 use crate::domain::clock::Timestamp;
@@ -42,14 +44,29 @@ pub(super) fn recent(
     agent: &AgentName,
     limit: u32,
 ) -> Result<Vec<StoredMessage>, StoreError> {
-    let mut recent = conn.prepare_cached(sql::RECENT)?;
-    let rows = recent.query_map(params![agent.as_str(), limit], rows::message)?;
-    Ok(rows.map(|row| row.map(|(message, _)| message)).collect::<Result<_, _>>()?)
+    newest(conn, [sql::RECENT_QUEUED, sql::RECENT_TAKEN], limit, params![agent.as_str(), limit])
 }
 
 pub(super) fn query(conn: &Connection, query: &Query) -> Result<Vec<StoredMessage>, StoreError> {
-    let mut found = conn.prepare_cached(sql::QUERY)?;
     let filters = params![query.agent.as_str(), query.limit, query.kind, query.status, query.from, query.to];
-    let rows = found.query_map(filters, rows::message)?;
-    Ok(rows.map(|row| row.map(|(message, _)| message)).collect::<Result<_, _>>()?)
+    newest(conn, [sql::QUERY_QUEUED, sql::QUERY_TAKEN], query.limit, filters)
+}
+
+/// The newest of both parts of an inbox, each of which gives its own newest first.
+fn newest(
+    conn: &Connection,
+    parts: [&str; 2],
+    limit: u32,
+    params: &[&dyn ToSql],
+) -> Result<Vec<StoredMessage>, StoreError> {
+    let mut found = Vec::new();
+    for part in parts {
+        let mut part = conn.prepare_cached(part)?;
+        for row in part.query_map(params, rows::message)? {
+            found.push(row?.0);
+        }
+    }
+    found.sort_unstable_by_key(|message| Reverse(message.seq));
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
 }

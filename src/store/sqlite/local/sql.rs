@@ -84,6 +84,8 @@ pub(super) const UNSEEN: &str = messages!(
 pub(super) const SHOWN: &str =
     "UPDATE messages SET redeliver = 0, at_polled = coalesce(at_polled, ?2) WHERE seq = ?1";
 
+pub(super) const HAS_OVERDUE: &str =
+    "SELECT 1 FROM messages INDEXED BY messages_leases WHERE lease_until <= ?1";
 pub(super) const REQUEUE: &str = "UPDATE messages INDEXED BY messages_leases
     SET status = 'queued', lease_id = NULL, lease_until = NULL, redeliver = 1
     WHERE lease_until <= ?1";
@@ -108,11 +110,19 @@ pub(super) const STATUS: &str =
     "SELECT id, sender, recipient, ts, kind, status, attempts, at_accepted, at_leased,
         at_acked, at_answered, at_held, at_failed
     FROM messages WHERE id = ?1 AND (inbox = ?2 OR sender = ?2)";
-pub(super) const RECENT: &str =
-    messages!("INDEXED BY messages_inbox WHERE inbox = ?1 ORDER BY seq DESC LIMIT ?2");
-pub(super) const QUERY: &str = messages!(
-    "INDEXED BY messages_inbox
-    WHERE inbox = ?1 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
+pub(super) const RECENT_QUEUED: &str =
+    messages!("INDEXED BY messages_queue WHERE inbox = ?1 AND status = 'queued' ORDER BY seq DESC LIMIT ?2");
+pub(super) const RECENT_TAKEN: &str =
+    messages!("INDEXED BY messages_taken WHERE inbox = ?1 AND status <> 'queued' ORDER BY seq DESC LIMIT ?2");
+pub(super) const QUERY_QUEUED: &str = messages!(
+    "INDEXED BY messages_queue
+    WHERE inbox = ?1 AND status = 'queued' AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
+        AND (?5 IS NULL OR sender = ?5) AND (?6 IS NULL OR recipient = ?6)
+    ORDER BY seq DESC LIMIT ?2"
+);
+pub(super) const QUERY_TAKEN: &str = messages!(
+    "INDEXED BY messages_taken
+    WHERE inbox = ?1 AND status <> 'queued' AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
         AND (?5 IS NULL OR sender = ?5) AND (?6 IS NULL OR recipient = ?6)
     ORDER BY seq DESC LIMIT ?2"
 );
@@ -142,6 +152,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("POLL_AHEAD", POLL_AHEAD),
     ("UNSEEN", UNSEEN),
     ("SHOWN", SHOWN),
+    ("HAS_OVERDUE", HAS_OVERDUE),
     ("REQUEUE", REQUEUE),
     ("QUEUED", QUEUED),
     ("LEASE", LEASE),
@@ -149,8 +160,10 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("SETTLE", SETTLE),
     ("HEAD", HEAD),
     ("STATUS", STATUS),
-    ("RECENT", RECENT),
-    ("QUERY", QUERY),
+    ("RECENT_QUEUED", RECENT_QUEUED),
+    ("RECENT_TAKEN", RECENT_TAKEN),
+    ("QUERY_QUEUED", QUERY_QUEUED),
+    ("QUERY_TAKEN", QUERY_TAKEN),
     ("ENDED_BY_SEQ", ENDED_BY_SEQ),
     ("TOO_OLD", TOO_OLD),
     ("OUT_OF_TIME", OUT_OF_TIME),

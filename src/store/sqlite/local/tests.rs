@@ -29,7 +29,7 @@ async fn store_with(ids: &[&str]) -> LocalStore {
     let store = LocalStore::in_memory().unwrap();
     store.register(agent("beta"), START).await.unwrap();
     for id in ids {
-        store.send(message(id, "beta"), agent("beta")).await.unwrap().unwrap();
+        store.send(message(id, "beta"), agent("beta"), |_| ()).await.unwrap().unwrap();
     }
     store
 }
@@ -50,7 +50,7 @@ async fn ack(store: &LocalStore, message: &StoredMessage, outcome: Outcome, now:
         max_attempts: 0,
         now,
     };
-    store.ack(ack).await.unwrap()
+    store.ack(ack, |_| ()).await.unwrap()
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn every_field_comes_back_as_it_was_stored() {
         expires_at: Some(START.plus(Duration::from_secs(9))),
         ..message("id\0with nul", "beta")
     };
-    store.send(new.clone(), agent("beta")).await.unwrap().unwrap();
+    store.send(new.clone(), agent("beta"), |_| ()).await.unwrap().unwrap();
     let stored = store.recent(agent("beta"), 5).await.unwrap().remove(0);
     assert_eq!(stored.message, new);
     assert_eq!((stored.inbox, stored.error), (Some(agent("beta")), None));
@@ -77,9 +77,9 @@ async fn every_field_comes_back_as_it_was_stored() {
 #[tokio::test]
 async fn an_id_is_taken_once_whoever_sends_it() {
     let store = store_with(&["m1"]).await;
-    let again = store.send(message("m1", "beta"), agent("beta")).await.unwrap().unwrap();
+    let again = store.send(message("m1", "beta"), agent("beta"), |_| ()).await.unwrap().unwrap();
     assert!(again.duplicate);
-    assert!(store.send(message("m2", "ghost"), agent("ghost")).await.unwrap().is_none());
+    assert!(store.send(message("m2", "ghost"), agent("ghost"), |_| ()).await.unwrap().is_none());
     assert_eq!(store.recent(agent("beta"), 5).await.unwrap().len(), 1);
 }
 
@@ -116,7 +116,7 @@ async fn a_reply_of_its_recipient_is_a_stage_of_a_message() {
         let mut reply = NewMessage::new(DshId::new(id), agent(from), Party::new("alpha"), at);
         reply.kind = Kind::Reply;
         reply.parent_id = Some(JsonText::from(&json!(parent)));
-        store.send(reply, agent("alpha"))
+        store.send(reply, agent("alpha"), |_| ())
     };
     reply("r1", "m1", "beta", 3).await.unwrap().unwrap();
     reply("r2", "m1", "beta", 9).await.unwrap().unwrap();
@@ -145,7 +145,7 @@ async fn a_sweep_deletes_by_age_and_by_date_whatever_the_state() {
     let young = NewMessage { ts: day(5), ..message("young", "beta") };
     let dated = NewMessage { expires_at: Some(day(6)), ..young.clone() };
     for new in [young, NewMessage { id: DshId::new("dated"), ..dated }] {
-        store.send(new, agent("beta")).await.unwrap().unwrap();
+        store.send(new, agent("beta"), |_| ()).await.unwrap().unwrap();
     }
     let pulled = pull(&store, day(5)).await;
     ack(&store, &pulled[0], Outcome::Completed, day(5)).await;
@@ -172,11 +172,11 @@ async fn registrations_and_leases_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let store = LocalStore::open(folder.path()).unwrap();
     store.register(agent("beta"), START).await.unwrap();
-    store.send(message("m1", "beta"), agent("beta")).await.unwrap().unwrap();
+    store.send(message("m1", "beta"), agent("beta"), |_| ()).await.unwrap().unwrap();
     let leased = pull(&store, START).await;
     store.close().await.unwrap();
     let store = LocalStore::open(folder.path()).unwrap();
-    assert!(store.send(message("m2", "beta"), agent("beta")).await.unwrap().is_some());
+    assert!(store.send(message("m2", "beta"), agent("beta"), |_| ()).await.unwrap().is_some());
     let done = ack(&store, &leased[0], Outcome::Completed, START).await;
     assert_eq!(done, Acked::Settled { status: Status::Done, attempts: 0 });
 }

@@ -57,18 +57,18 @@ fn request(id: &str, origin: &str, target: &str) -> NewMessage {
 
 async fn create(store: &V2Store, message: NewMessage) -> Created {
     let inbox = message.target.clone();
-    store.create(message, inbox).await.unwrap()
+    store.create(message, inbox, |_| ()).await.unwrap()
 }
 
 async fn pull(store: &V2Store, agent: &str, now: Timestamp) -> Pulled {
     let until = now.plus(Duration::from_secs(60));
-    store.pull(Pull { agent: name(agent), limit: 8, now, until, rules: RULES }).await.unwrap()
+    store.pull(Pull { agent: name(agent), limit: 8, now, until, rules: RULES }, |_| ()).await.unwrap()
 }
 
 async fn ack(store: &V2Store, agent: &str, id: &str, outcome: Outcome, now: Timestamp) -> Acked {
     let (id, error, outcome) = (DshId::new(id), String::new(), Some(outcome));
     let ack = Ack { agent: name(agent), id, lease_token: None, outcome, error, now, rules: RULES };
-    store.ack(ack).await.unwrap()
+    store.ack(ack, |_| ()).await.unwrap()
 }
 
 fn ids(messages: &[StoredMessage]) -> Vec<&str> {

@@ -21,7 +21,7 @@ impl Node {
             max_attempts: 1,
             now: NOW,
         };
-        self.local.ack(ack).await.unwrap()
+        self.local.ack(ack, |_| ()).await.unwrap()
     }
 }
 
@@ -78,7 +78,7 @@ async fn what_was_answered_or_asked_for_nothing_ends_in_silence() {
     let mut local = NewMessage::new(DshId::new("m1"), Party::new("shout"), close(), NOW);
     local.kind = DshKind::Request;
     node.local.register(close(), NOW).await.unwrap();
-    node.local.send(local, close()).await.unwrap().unwrap();
+    node.local.send(local, close(), |_| ()).await.unwrap().unwrap();
     node.local.sweep(after(11), after(1)).await.unwrap();
     assert_eq!(node.inbox_ids().await.len(), 0);
     assert_eq!(node.one::<String>("SELECT group_concat(id) FROM outbox").await, "r1");

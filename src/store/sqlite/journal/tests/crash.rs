@@ -65,7 +65,7 @@ async fn check(mail: &[u8], rows: &[u8], expected: &Moment, place: &str) {
 }
 
 async fn send_unregistered(store: &LocalStore) {
-    store.receipt(message("later"), agent("later")).await.unwrap();
+    store.receipt(message("later"), agent("later"), |_| ()).await.unwrap();
 }
 
 #[tokio::test]

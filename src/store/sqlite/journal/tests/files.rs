@@ -114,7 +114,7 @@ async fn the_files_do_not_grow_for_ever() {
     store.register(agent("beta"), NOW).await.unwrap();
     let body = JsonText::from(&json!("x".repeat(100_000)));
     let large = NewMessage { body, ..message("large") };
-    store.send(large, agent("beta")).await.unwrap().unwrap();
+    store.send(large, agent("beta"), |_| ()).await.unwrap().unwrap();
     for _ in 0..40 {
         let leased = pull(&store, 1).await;
         let State::Leased(_) = leased[0].delivery.state else { panic!("not leased") };

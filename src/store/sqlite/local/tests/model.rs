@@ -206,7 +206,8 @@ async fn apply(
     match step {
         Step::Send { id, to } => {
             let id = id.to_string();
-            let sent = store.send(message(&id, AGENTS[to]), agent(AGENTS[to])).await.unwrap().unwrap();
+            let sent =
+                store.send(message(&id, AGENTS[to]), agent(AGENTS[to]), |_| ()).await.unwrap().unwrap();
             prop_assert_eq!(sent.duplicate, model.send(&id, to));
         }
         Step::Pull { by, limit, seconds } => {
@@ -242,7 +243,7 @@ async fn apply(
                 max_attempts: MAX_ATTEMPTS,
                 now,
             };
-            prop_assert_eq!(store.ack(ack).await.unwrap(), model.ack(by, &id, &token, retry));
+            prop_assert_eq!(store.ack(ack, |_| ()).await.unwrap(), model.ack(by, &id, &token, retry));
         }
         Step::Poll { by, since, limit } => {
             let since = since.map(|since| since.to_string());

@@ -294,8 +294,11 @@ impl World {
     async fn pull(&mut self, by: usize, limit: u32, seconds: u64) -> Result<(), TestCaseError> {
         let now = self.clock.now();
         let until = now.plus(Duration::from_secs(seconds));
-        let pulled =
-            self.store.pull(Pull { agent: name(AGENTS[by]), limit, now, until, rules: RULES }).await.unwrap();
+        let pulled = self
+            .store
+            .pull(Pull { agent: name(AGENTS[by]), limit, now, until, rules: RULES }, |_| ())
+            .await
+            .unwrap();
         let ended = self.model.tidy(now);
         let queued =
             self.model.0.iter_mut().filter(|message| message.to == by && message.status == Status::Queued);
@@ -335,7 +338,7 @@ impl World {
         let id = message.id.clone().unwrap();
         let (agent, error) = (name(AGENTS[by]), "why".to_owned());
         let ack = Ack { agent, id, lease_token: lease_token.clone(), outcome, error, now, rules: RULES };
-        let got = self.store.ack(ack).await.unwrap();
+        let got = self.store.ack(ack, |_| ()).await.unwrap();
         if message.to != by {
             prop_assert_eq!(got, Acked::NotAssigned);
             return Ok(());
@@ -399,8 +402,11 @@ impl World {
         let Some((at, message)) = self.pick(of) else { return Ok(()) };
         let now = self.clock.now();
         let id = message.id.clone().unwrap();
-        let got =
-            self.store.manage(Manage { action, agent: name(AGENTS[by]), id, is_admin, now }).await.unwrap();
+        let got = self
+            .store
+            .manage(Manage { action, agent: name(AGENTS[by]), id, is_admin, now }, |_| ())
+            .await
+            .unwrap();
         let is_done = message.status == Status::Completed;
         let is_own = message.kind == Kind::Request
             && match action {

@@ -50,7 +50,7 @@ async fn a_request_that_fails_again_after_a_requeue_is_told_of_no_more() {
         is_admin: false,
         now: later(6),
     };
-    assert_eq!(store.manage(manage).await.unwrap(), Managed::Done { woken: Some(name("beta")) });
+    assert_eq!(store.manage(manage, |_| ()).await.unwrap(), Managed::Done { woken: Some(name("beta")) });
     fail(7).await;
     assert_eq!(find(&store, "m1").await.delivery.status(), Status::Failed);
     let all = store.query(Query::all(name("alpha"), START, 9)).await.unwrap();

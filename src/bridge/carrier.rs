@@ -16,6 +16,7 @@ use super::outbound::InFlight;
 use super::presence::Presence;
 use super::spill;
 use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
+use crate::broker::metrics::Carried;
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
 use crate::domain::clock::SharedClock;
 use crate::domain::wakeups::Wakeups;
@@ -27,7 +28,7 @@ use crate::proto::redsyn::address::Destination;
 use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
-use crate::store::bridge::{Departure, Parcel};
+use crate::store::bridge::{Departure, Depths, Parcel};
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::v2;
@@ -293,6 +294,13 @@ impl Carrier for BridgeCarrier {
 
     fn parcels(&self) -> Option<&dyn Parcels> {
         Some(self)
+    }
+
+    fn carried(&self) -> BoxFuture<'_, Result<Option<Carried>, StoreError>> {
+        Box::pin(async {
+            let Depths { outbox, held_out, held_in } = self.store.depths().await?;
+            Ok(Some(Carried { outbox, held_out, held_in }))
+        })
     }
 
     fn peers(&self) -> BoxFuture<'_, Vec<Peer>> {

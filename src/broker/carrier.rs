@@ -5,10 +5,12 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
+use super::metrics::Carried;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v2::name::Name;
+use crate::store::StoreError;
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::v2;
 
@@ -84,6 +86,11 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
     /// Files and withdrawals; without, there are no such routes.
     fn parcels(&self) -> Option<&dyn Parcels> {
         None
+    }
+
+    /// What is in hand; `None` when nothing is ever carried.
+    fn carried(&self) -> BoxFuture<'_, Result<Option<Carried>, StoreError>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// The remote agents that `GET /peers` lists beside the local ones.

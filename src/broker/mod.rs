@@ -4,6 +4,7 @@
 pub mod auth;
 pub mod carrier;
 pub mod http;
+pub mod metrics;
 pub mod service;
 mod sweep;
 pub mod v2;

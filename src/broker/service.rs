@@ -4,6 +4,7 @@
 //! drops the future of its request; work that was handed over goes on, work that was not has never begun.
 
 mod health;
+mod measure;
 mod receipt;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
 use super::carrier::{Carrier, Route, Taker};
+use super::metrics::Metrics;
 use super::v2::V2;
 use super::view;
 use crate::config::Config;
@@ -49,6 +51,9 @@ pub struct Service {
     max_attempts: u32,
     pub(super) message_ttl: Duration,
     pub(super) wakeups: Wakeups<AgentName>,
+    pub(super) metrics: Metrics,
+    /// `/metrics` answers everybody, not only this machine.
+    remote_metrics: bool,
     /// Held calls are answered empty, at once.
     pub(super) stopping: CancellationToken,
 }
@@ -91,6 +96,8 @@ impl Service {
             max_attempts: config.broker.max_attempts,
             message_ttl: config.broker.message_ttl,
             wakeups,
+            metrics: Metrics::default(),
+            remote_metrics: config.remote_metrics,
             stopping,
             store,
             clock,

@@ -83,6 +83,7 @@ fn understood(config: &Config) -> Value {
             "lockMinutes": config.security.lock_for.as_secs() / 60,
         },
         "agents": agents.collect::<serde_json::Map<_, _>>(),
+        "metrics": {"allow_remote": config.remote_metrics},
         "redsyn": config.redsyn.as_ref().map(redsyn),
     })
 }

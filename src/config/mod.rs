@@ -4,6 +4,7 @@
 mod agents;
 mod broker;
 pub mod fields;
+mod metrics;
 mod node;
 mod reader;
 pub mod redsyn;
@@ -24,21 +25,26 @@ use redsyn::{RedsynConfig, TokenSource};
 use crate::crypto::secret::Secret;
 
 /// The sections of the file.
-const SECTIONS: &[&str] = &["broker", "security", "agents", "redsyn"];
+const SECTIONS: &[&str] = &["broker", "security", "agents", "metrics", "redsyn"];
 
 #[derive(Clone, Debug)]
 pub struct Config {
     pub broker: Broker,
     pub security: Security,
     pub agents: Agents,
+    /// `/metrics` answers everybody, not only this machine.
+    pub remote_metrics: bool,
     /// `None`: a plain local broker.
     pub redsyn: Option<RedsynConfig>,
     /// What is allowed but probably not meant; each names file, line and key.
     pub warnings: Vec<String>,
 }
 
+/// The sections that the reference does not know.
 #[derive(serde::Deserialize)]
-struct Bridge {
+struct Additions {
+    #[serde(default)]
+    metrics: serde_yaml::Value,
     #[serde(default)]
     redsyn: Option<serde_yaml::Value>,
 }
@@ -102,23 +108,31 @@ impl Config {
         if !broker.is_loopback() {
             document.warn(&["broker", "host"], "listens beyond this machine: signatures authenticate but do not encrypt, so put TLS in front");
         }
-        let redsyn = redsyn(&document)?;
+        let additions = document.as_written::<Additions>()?;
+        let remote_metrics = metrics::allow_remote(&additions.metrics, "metrics")
+            .map_err(|error| key_error(&document, &error))?;
+        let redsyn = redsyn(&document, additions.redsyn)?;
         if redsyn.is_some() && broker.storage == Storage::Memory {
             document.warn(&["broker", "persist"], "is false: the outbox, seen mail and pinned keys are forgotten at each stop, so mail may be lost or come twice");
         }
-        Ok(Self { broker, security, agents, redsyn, warnings: document.into_warnings() })
+        Ok(Self { broker, security, agents, remote_metrics, redsyn, warnings: document.into_warnings() })
     }
 }
 
-/// The `redsyn` section. Its errors name the whole way to a key, and the document knows the line.
-fn redsyn(document: &Document) -> Result<Option<RedsynConfig>, ConfigError> {
-    let Some(section) = document.as_written::<Bridge>()?.redsyn else { return Ok(None) };
+/// An error that names the whole way to a key; the document knows the line.
+fn key_error(document: &Document, error: &KeyError) -> ConfigError {
+    let path: Vec<&str> = error.key.split('.').collect();
+    document.error(&path, &error.message)
+}
+
+/// The `redsyn` section.
+fn redsyn(
+    document: &Document,
+    section: Option<serde_yaml::Value>,
+) -> Result<Option<RedsynConfig>, ConfigError> {
+    let Some(section) = section else { return Ok(None) };
     let folder = document.file().parent().map(PathBuf::from).unwrap_or_default();
-    let error = |error: KeyError| {
-        let path: Vec<&str> = error.key.split('.').collect();
-        document.error(&path, &error.message)
-    };
-    let mut config = RedsynConfig::parse(&section, &folder).map_err(error)?;
+    let mut config = RedsynConfig::parse(&section, &folder).map_err(|error| key_error(document, &error))?;
     if let TokenSource::Value(token) = &mut config.token
         && let Some(written) = document.as_written::<WrittenBridge>()?.redsyn.and_then(|redsyn| redsyn.token)
     {

@@ -10,6 +10,7 @@ use serde_yaml::Value;
 
 use super::ConfigError;
 use super::fields::{Fields, KeyError};
+use super::metrics::allow_remote;
 use crate::domain::relay::plan::{Plan, Plans};
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
@@ -92,7 +93,7 @@ fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
         insecure_targets,
         tls: tls(&mut root, base)?,
         limits: limits(&mut root)?,
-        remote_metrics: metrics(&mut root)?,
+        remote_metrics: allow_remote(&root.take("metrics").unwrap_or_default(), "relay.metrics")?,
         retention: retention(&mut root)?,
     };
     root.finish()?;
@@ -138,14 +139,6 @@ fn calls(fields: &mut Fields, key: &str, default: u32) -> Result<Option<NonZeroU
             None => Err(fields.wrong(key, format!("must be at least 1, or {UNLIMITED}"))),
         },
     }
-}
-
-fn metrics(root: &mut Fields) -> Result<bool, KeyError> {
-    let section = root.section("metrics")?.unwrap_or_default();
-    let mut metrics = Fields::of(&Value::Mapping(section), "relay.metrics")?;
-    let remote = metrics.flag("allow_remote")?.unwrap_or(false);
-    metrics.finish()?;
-    Ok(remote)
 }
 
 fn retention(root: &mut Fields) -> Result<Option<Duration>, KeyError> {

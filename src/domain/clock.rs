@@ -70,6 +70,21 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 
 pub type SharedClock = Arc<dyn Clock>;
 
+/// How long something takes. For numbers that people look at; no rule may depend on it, since tests cannot move it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "a measurement is of real time")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemClock;
 

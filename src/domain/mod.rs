@@ -7,6 +7,8 @@ pub mod clock;
 pub mod crossing;
 pub mod delivery;
 pub mod lockout;
+pub mod metrics;
+pub mod nearby;
 pub mod random;
 pub mod rate;
 pub mod relay;

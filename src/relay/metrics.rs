@@ -1,7 +1,8 @@
 //! What a relay counts, under names that dashboards rely on: a name that has shipped is not changed.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::domain::metrics::{Kind, Tally, Text};
 
 /// A number that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,19 +105,17 @@ impl Gauge {
 
 #[derive(Debug, Default)]
 pub struct Metrics {
-    counters: [AtomicU64; Counter::ALL.len()],
+    counters: Tally<{ Counter::ALL.len() }>,
     connections: AtomicU64,
 }
 
 impl Metrics {
     pub fn add(&self, counter: Counter, by: u64) {
-        if let Some(count) = self.counters.get(counter as usize) {
-            count.fetch_add(by, Ordering::Relaxed);
-        }
+        self.counters.add(counter as usize, by);
     }
 
     pub fn get(&self, counter: Counter) -> u64 {
-        self.counters.get(counter as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+        self.counters.get(counter as usize)
     }
 
     pub(super) fn connection_opened(&self) {
@@ -129,21 +128,17 @@ impl Metrics {
 
     /// The text format of Prometheus.
     pub fn to_text(&self, held_mailboxes: usize) -> String {
-        let mut text = String::new();
-        let mut line = |name, help, kind, value| {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-        };
+        let mut text = Text::default();
         for counter in Counter::ALL {
-            line(counter.name(), counter.help(), "counter", self.get(counter));
+            text.one(counter.name(), counter.help(), Kind::Counter, self.get(counter));
         }
         let held = u64::try_from(held_mailboxes).unwrap_or(u64::MAX);
         for (gauge, value) in
             [(Gauge::Connections, self.connections.load(Ordering::Relaxed)), (Gauge::HeldMailboxes, held)]
         {
-            line(gauge.name(), gauge.help(), "gauge", value);
+            text.one(gauge.name(), gauge.help(), Kind::Gauge, value);
         }
-        text
+        text.into_string()
     }
 }
 

@@ -189,6 +189,20 @@ pub struct Stages {
     pub failed: Option<Timestamp>,
 }
 
+/// What waits for the agents of this machine, however many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// No more than [`MOST_COUNTED`].
+    pub queued: i64,
+    /// The same.
+    pub leased: i64,
+    /// When the message was stored that has waited longest.
+    pub oldest_queued: Option<Timestamp>,
+}
+
+/// Nobody counts further, so that looking at a store costs the same however much it holds.
+pub const MOST_COUNTED: i64 = 100_000;
+
 /// Which messages of an agent a query wants; `None` wants all.
 #[derive(Clone, Debug)]
 pub struct Query {

@@ -2,6 +2,7 @@
 //! another database can stand behind them. Nothing here may know HTTP.
 
 pub mod bridge;
+pub mod commits;
 mod disk;
 pub mod error;
 mod jsonl;

@@ -5,13 +5,16 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::proto::dsh::error::ApiError;
+use crate::domain::metrics::CONTENT_TYPE;
+use crate::proto::dsh::error::{ApiError, Code};
 
 /// A JSON body with its status.
 pub(super) struct Answer {
     status: StatusCode,
     body: Vec<u8>,
     content_type: &'static str,
+    /// Why it says no.
+    refused: Option<Code>,
 }
 
 const JSON: &str = "application/json; charset=utf-8";
@@ -22,7 +25,16 @@ impl Answer {
     }
 
     pub(super) const fn zip(body: Vec<u8>) -> Self {
-        Self { status: StatusCode::OK, body, content_type: "application/zip" }
+        Self { status: StatusCode::OK, body, content_type: "application/zip", refused: None }
+    }
+
+    pub(super) fn metrics(text: String) -> Self {
+        let (status, body) = (StatusCode::OK, text.into_bytes());
+        Self { status, body, content_type: CONTENT_TYPE, refused: None }
+    }
+
+    pub(super) const fn refused(&self) -> Option<Code> {
+        self.refused
     }
 
     pub(super) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
@@ -30,7 +42,7 @@ impl Answer {
             tracing::error!(%error, "answer_not_serialized");
             ApiError::busy()
         })?;
-        Ok(Self { status, body, content_type: JSON })
+        Ok(Self { status, body, content_type: JSON, refused: None })
     }
 }
 
@@ -38,7 +50,8 @@ impl From<ApiError> for Answer {
     fn from(error: ApiError) -> Self {
         let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         // A code and a text always serialize.
-        Self { status, body: serde_json::to_vec(&error.body()).unwrap_or_default(), content_type: JSON }
+        let body = serde_json::to_vec(&error.body()).unwrap_or_default();
+        Self { status, body, content_type: JSON, refused: Some(error.code()) }
     }
 }
 

@@ -1,18 +1,21 @@
 //! From a request to a call: read the body, limit the rate, find out who is calling. Whoever holds a [`Call`] holds
 //! an authenticated agent.
 
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use futures_util::StreamExt;
 
 use super::answer::Answer;
 use super::v2;
 use crate::broker::auth::{Credentials, Signed};
+use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::AgentName;
@@ -24,11 +27,19 @@ const MAX_DRAIN: usize = 8 * MAX_BODY;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
+/// A request: where it was meant for, and what came of reading it.
+pub(super) struct Asked {
+    pub(super) endpoint: Endpoint,
+    pub(super) call: Result<Call, Answer>,
+}
+
 pub(super) enum Call {
     /// `GET /`, which anybody may ask.
     About,
     /// `GET /healthz`, which anybody may ask too.
     Health,
+    /// `GET /metrics`, which this machine may ask.
+    Metrics,
     By(Caller),
     ByV2(v2::Caller),
 }
@@ -42,21 +53,51 @@ pub(super) struct Caller {
     pub(super) no_route: ApiError,
 }
 
-impl FromRequest<Arc<Service>> for Call {
-    type Rejection = Answer;
+impl FromRequest<Arc<Service>> for Asked {
+    type Rejection = Infallible;
 
-    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Answer> {
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         let target = parts.uri.to_string();
-        let (route, path) = route::parse(parts.method.as_str(), &target);
-        match route {
-            Route::About => return Ok(Self::About),
-            Route::Health => return Ok(Self::Health),
-            _ => {}
+        let (mut route, path) = route::parse(parts.method.as_str(), &target);
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+        if route == Route::Metrics && !service.shows_metrics(peer, |name| parts.headers.contains_key(name)) {
+            route = Route::Unknown;
         }
+        let open = match route {
+            Route::About => Some(Call::About),
+            Route::Health => Some(Call::Health),
+            Route::Metrics => Some(Call::Metrics),
+            _ => None,
+        };
         let is_v2 = v2::is_meant(&parts);
-        if !is_v2 && let Some(ConnectInfo(address)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
-            service.auth.admit(address.ip())?;
+        let endpoint = match open {
+            None if is_v2 => v2::endpoint(&parts, &path),
+            _ => Endpoint::of(&route),
+        };
+        let call = match open {
+            Some(call) => Ok(call),
+            None => Call::signed(Head { parts, target, path, route, is_v2, peer }, body, service).await,
+        };
+        Ok(Self { endpoint, call })
+    }
+}
+
+/// The head of a request that must be signed.
+struct Head {
+    parts: Parts,
+    target: String,
+    path: String,
+    route: Route,
+    is_v2: bool,
+    peer: Option<IpAddr>,
+}
+
+impl Call {
+    async fn signed(head: Head, body: Body, service: &Service) -> Result<Self, Answer> {
+        let Head { parts, target, path, route, is_v2, peer } = head;
+        if !is_v2 && let Some(address) = peer {
+            service.auth.admit(address)?;
         }
         let limit = Limit::of(&route, is_v2, service);
         let body = if has_body(&parts.method) { read(body, limit, service).await? } else { Vec::new() };

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::answer::Answer;
-use super::call::{Call, Caller};
+use super::call::{Asked, Call, Caller};
 use super::v2;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::ApiError;
@@ -17,15 +17,18 @@ use crate::proto::dsh::v1::{answer, request};
 type Answered = Result<Answer, ApiError>;
 
 /// Every request. The routes are matched by hand, since the reference authenticates before it looks for one.
-pub(super) async fn handle(State(service): State<Arc<Service>>, call: Result<Call, Answer>) -> Answer {
-    let answered = match call {
+pub(super) async fn handle(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let answered = match asked.call {
         Ok(Call::About) => Answer::ok(&service.about()),
         Ok(Call::Health) => health(&service).await,
+        Ok(Call::Metrics) => service.measured().await.map(Answer::metrics),
         Ok(Call::By(caller)) => by_route(&service, caller).await,
         Ok(Call::ByV2(caller)) => v2::by_route(&service, caller).await,
         Err(refusal) => Ok(refusal),
     };
-    answered.unwrap_or_else(Answer::from)
+    let answer = answered.unwrap_or_else(Answer::from);
+    service.metrics.answered(asked.endpoint, answer.refused());
+    answer
 }
 
 async fn health(service: &Service) -> Answered {
@@ -89,6 +92,7 @@ async fn by_text(
         }
         Route::About
         | Route::Health
+        | Route::Metrics
         | Route::Upload
         | Route::Files(_)
         | Route::Withdraw(_)

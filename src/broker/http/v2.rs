@@ -4,6 +4,7 @@ use axum::http::request::Parts;
 
 use super::answer::Answer;
 use super::call::header;
+use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
 use crate::broker::v2::auth::{Credentials, Request};
 use crate::proto::dsh::error::{ApiError, Code};
@@ -24,6 +25,11 @@ pub(super) struct Caller {
 /// A request with an agent header of the second generation, empty or not, is of the second generation.
 pub(super) fn is_meant(parts: &Parts) -> bool {
     parts.headers.contains_key(AGENT_HEADER)
+}
+
+/// Where a request of the second generation is meant for.
+pub(super) fn endpoint(parts: &Parts, path: &str) -> Endpoint {
+    Endpoint::of_v2(route::parse(parts.method.as_str(), path))
 }
 
 impl Caller {

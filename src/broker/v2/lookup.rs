@@ -11,6 +11,8 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1;
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::dsh::v2::{self, answer, request};
+use crate::store::StoreError;
+use crate::store::local::Load;
 use crate::store::v2::Query;
 
 /// How far back `/v1/recent` looks.
@@ -58,6 +60,19 @@ impl V2 {
     pub async fn unfinished(&self, agent: Name, limit: u32) -> Result<answer::Own, ApiError> {
         let found = self.store.unfinished(agent.clone(), limit).await.map_err(busy)?;
         Ok(answer::Own { agent, messages: found.into_iter().map(view::with_preview).collect() })
+    }
+
+    /// How much waits, in all inboxes together.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(in crate::broker) async fn load(&self) -> Result<Load, StoreError> {
+        self.store.load().await
+    }
+
+    /// At how many agents a pull is held or under way.
+    pub(in crate::broker) fn pulling(&self) -> usize {
+        self.wakeups.held()
     }
 
     /// `agents` are those that `GET /healthz` names, in their order.

@@ -23,6 +23,33 @@ pub enum Code {
 }
 
 impl Code {
+    /// In the order of the enum.
+    pub const ALL: [Self; 15] = [
+        Self::BadRequest,
+        Self::Unauthenticated,
+        Self::UnknownAgent,
+        Self::UnknownKey,
+        Self::Locked,
+        Self::Forbidden,
+        Self::NoSuchAgent,
+        Self::NoSuchMessage,
+        Self::NotFound,
+        Self::NotLeased,
+        Self::LeaseMismatch,
+        Self::Conflict,
+        Self::TooLarge,
+        Self::RateLimited,
+        Self::Busy,
+    ];
+
+    pub const fn status(self) -> u16 {
+        self.wire().0
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.wire().1
+    }
+
     /// The one place that ties a code to its status and its name on the wire.
     const fn wire(self) -> (u16, &'static str) {
         match self {
@@ -99,11 +126,11 @@ impl ApiError {
     }
 
     pub const fn status(&self) -> u16 {
-        self.code.wire().0
+        self.code.status()
     }
 
     pub const fn name(&self) -> &'static str {
-        self.code.wire().1
+        self.code.name()
     }
 
     /// What `serde` writes as the body of the answer.
@@ -115,6 +142,14 @@ impl ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_code_stands_at_its_place() {
+        for (at, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(code as usize, at);
+        }
+        assert_eq!(Code::Busy as usize + 1, Code::ALL.len(), "the last one");
+    }
 
     #[test]
     fn the_body_has_a_code_and_a_text() {

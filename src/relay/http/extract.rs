@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::answer::UsedVersion;
 use crate::crypto::json;
+use crate::domain::nearby::is_nearby;
 use crate::proto::redsyn::address::{AgentAddress, Name};
 use crate::proto::redsyn::ids::{MessageId, VERSION_HEADER};
 use crate::relay::{RelayError, Service, Settings, versions};
@@ -88,8 +89,7 @@ pub(super) fn client_of(headers: &HeaderMap, extensions: &Extensions, settings: 
     client_ip(peer.ip().to_canonical(), &forwarded, trusted)
 }
 
-/// Whether a call comes from this machine itself. Behind a proxy on this machine every call seems to; what such a
-/// proxy forwards says so in a header.
+/// Whether a call comes from this machine itself.
 #[derive(Debug)]
 pub(super) struct Nearby(pub(super) bool);
 
@@ -97,12 +97,9 @@ impl FromRequestParts<Arc<Service>> for Nearby {
     type Rejection = RelayError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Service>) -> Result<Self, RelayError> {
-        let loopback =
-            parts.extensions.get::<Peer>().is_some_and(|Peer(peer)| peer.ip().to_canonical().is_loopback());
-        let forwarded = [FORWARDED_FOR, "forwarded", "via", "x-real-ip"]
-            .iter()
-            .any(|name| parts.headers.contains_key(*name));
-        Ok(Self(loopback && !forwarded))
+        let has_header = |name: &str| parts.headers.contains_key(name);
+        let peer = parts.extensions.get::<Peer>();
+        Ok(Self(peer.is_some_and(|Peer(peer)| is_nearby(peer.ip(), has_header))))
     }
 }
 

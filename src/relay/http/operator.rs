@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, ok};
 use super::extract::Nearby;
+use crate::domain::metrics;
 use crate::relay::{RelayError, Service};
 
 /// The store answers.
@@ -26,5 +27,5 @@ pub(super) async fn metrics(
         return Err(RelayError::NoSuchCall);
     }
     let text = service.metrics().to_text(service.held_mailboxes());
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::schema::{self, Steps};
+use crate::domain::clock::Stopwatch;
 use crate::store::StoreError;
+use crate::store::commits::Commits;
 
 /// How many jobs may wait; beyond that, callers wait in `call`. Bounds memory under a flood.
 const QUEUE: usize = 4096;
@@ -43,6 +45,7 @@ enum Order {
 
 struct Owner {
     path: PathBuf,
+    commits: Arc<Commits>,
     thread: std::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -190,6 +193,8 @@ impl Db {
         let (orders, queue) = mpsc::channel(QUEUE);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
+        let commits = Arc::new(Commits::default());
+        let measured = Arc::clone(&commits);
         let name = path
             .file_stem()
             .map_or_else(|| "store".into(), |stem| format!("store-{}", stem.to_string_lossy()));
@@ -197,10 +202,10 @@ impl Db {
             .name(name)
             .spawn(move || {
                 let _told = guard;
-                own(&conn, queue, journal);
+                own(&conn, queue, journal, &measured);
             })
             .map_err(|error| StoreError::Other(format!("cannot start the store's thread: {error}")))?;
-        let owner = Arc::new(Owner { path, thread: std::sync::Mutex::new(Some(thread)) });
+        let owner = Arc::new(Owner { path, commits, thread: std::sync::Mutex::new(Some(thread)) });
         Ok(Self { orders, owner, ended })
     }
 
@@ -250,6 +255,11 @@ impl Db {
         let job = Box::new(Call { name, undo, work: Some(work), done: None, then, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    /// What the owning thread has measured of its commits since it was started.
+    pub fn commits(&self) -> &Commits {
+        &self.owner.commits
     }
 
     /// Resolves when the owning thread has ended: by [`Db::close`], or by a defect after which nothing is kept any
@@ -319,7 +329,12 @@ fn prepare_connection(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<Box<dyn Journal>>) {
+fn own(
+    conn: &Connection,
+    mut queue: mpsc::Receiver<Order>,
+    mut journal: Option<Box<dyn Journal>>,
+    commits: &Commits,
+) {
     let mut trouble = Trouble::default();
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
@@ -333,7 +348,7 @@ fn own(conn: &Connection, mut queue: mpsc::Receiver<Order>, mut journal: Option<
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble);
+        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble, commits);
         if let Some(journal) = &mut journal {
             journal.tidy(conn);
         }
@@ -352,10 +367,12 @@ fn commit(
     batch: &mut Vec<Box<dyn Job>>,
     journal: Option<&mut (dyn Journal + 'static)>,
     trouble: &mut Trouble,
+    commits: &Commits,
 ) {
     if batch.is_empty() {
         return;
     }
+    let begun = Stopwatch::start();
     let mut whole = run(conn, "BEGIN");
     let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
     for job in batch.iter_mut() {
@@ -379,6 +396,7 @@ fn commit(
             tracing::error!(%error, "store_rollback_failed");
         }
     }
+    commits.done(batch.len(), begun.elapsed(), committed.is_ok());
     if committed.is_ok() && results.iter().all(Result::is_ok) {
         trouble.ended();
     }
@@ -547,6 +565,22 @@ mod tests {
         let (one, twice, two) = tokio::join!(insert(&db, 1), insert(&db, 1), insert(&db, 2));
         assert!(one.is_ok() && twice.is_err() && two.is_ok());
         assert_eq!(count(&db).await, 2);
+    }
+
+    #[tokio::test]
+    async fn commits_are_measured_with_the_calls_they_share() {
+        let db = Db::in_memory(STEPS).unwrap();
+        for x in 0..3 {
+            insert(&db, x).await.unwrap();
+        }
+        assert!(insert(&db, 0).await.is_err());
+        let commits = db.commits();
+        // The error was one of the call; its commit kept what there was to keep.
+        assert_eq!((commits.calls.count(), commits.calls.sum(), commits.failed()), (4, 4, 0));
+        assert_eq!(commits.micros.count(), 4);
+        let broken: Result<(), StoreError> = db.call("end", |conn| Ok(conn.execute_batch("ROLLBACK")?)).await;
+        assert!(broken.is_err());
+        assert_eq!((commits.calls.count(), commits.failed()), (5, 1));
     }
 
     #[tokio::test]

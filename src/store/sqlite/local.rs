@@ -16,6 +16,7 @@ use std::path::Path;
 
 use super::db::{Db, Undo};
 use super::journal::{Journal, moved};
+use super::load;
 use super::local_schema::STEPS;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
@@ -24,8 +25,8 @@ use crate::proto::dsh::v1::envelope::Kind;
 use crate::store::StoreError;
 use crate::store::jsonl::ROWS;
 use crate::store::local::{
-    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, NewMessage, Peer, Poll, Polled, Pull, Query, Sent,
-    StatusLine, StoredMessage, Swept,
+    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, Load, NewMessage, Peer, Poll, Polled, Pull, Query,
+    Sent, StatusLine, StoredMessage, Swept,
 };
 
 pub use super::journal::Loaded;
@@ -197,6 +198,18 @@ impl LocalStore {
     /// When the store fails.
     pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
         self.db.call_single("query", move |conn| lookup::query(conn, &query)).await
+    }
+
+    /// How much waits, in all inboxes together.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn load(&self) -> Result<Load, StoreError> {
+        self.db
+            .call_single("load", |conn| {
+                load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST)
+            })
+            .await
     }
 
     /// Requeues leases that are over and deletes some of the messages whose time is over: those stored at `too_old`

@@ -6,6 +6,9 @@ pub(crate) mod column;
 pub mod db;
 pub(crate) mod ended;
 mod journal;
+#[cfg(test)]
+mod kept;
+mod load;
 pub mod local;
 pub mod local_schema;
 pub mod node_files;

@@ -14,13 +14,14 @@ mod tests;
 mod tidy;
 
 use super::db::{Db, Undo};
+use super::load;
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::domain::v2::delivery::LeaseRefused;
 use crate::proto::dsh::names::DshId;
 use crate::proto::dsh::v2::name::Name;
 use crate::store::StoreError;
-use crate::store::local::Imported;
+use crate::store::local::{Imported, Load};
 use crate::store::v2::{
     Ack, Acked, Created, Manage, Managed, NewMessage, Pull, Pulled, Query, Queue, Renew, Rules,
     StoredMessage, Swept,
@@ -152,6 +153,18 @@ impl V2Store {
     pub async fn queues(&self, agents: Vec<Name>) -> Result<Vec<Queue>, StoreError> {
         let queues = move |conn: &_| agents.iter().map(|agent| lookup::queue(conn, agent)).collect();
         self.db.call("v2_queues", queues).await
+    }
+
+    /// How much waits, in all inboxes together.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn load(&self) -> Result<Load, StoreError> {
+        self.db
+            .call_single("v2_load", |conn| {
+                load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST)
+            })
+            .await
     }
 
     /// Stores what another broker kept, but for messages whose ids or keys are known. All of them, or none.

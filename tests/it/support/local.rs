@@ -49,8 +49,19 @@ impl LocalBroker {
         self.process.take().unwrap().kill();
     }
 
+    /// Adds lines to the configuration, for the next start.
+    pub fn configure(&self, lines: &str) {
+        let file = self.folder.join("config.yaml");
+        let before = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, before + lines).unwrap();
+    }
+
+    pub fn base(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     pub fn agent(&self, name: &str) -> DshClient {
-        let base = format!("http://127.0.0.1:{}", self.port);
+        let base = self.base();
         let name = AgentName::parse(name).unwrap();
         DshClient::new(&base, name, Secret::new("s"), SystemClock::shared()).unwrap()
     }

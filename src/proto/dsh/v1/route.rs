@@ -10,6 +10,8 @@ pub enum Route {
     About,
     /// `GET /healthz`, which the second generation added.
     Health,
+    /// `GET /metrics`, which is ours.
+    Metrics,
     Register,
     Peers,
     Send,
@@ -43,6 +45,7 @@ pub fn parse(method: &str, target: &str) -> (Route, String) {
     let route = match (method, url.path()) {
         ("GET", "/") => Route::About,
         ("GET", "/healthz") => Route::Health,
+        ("GET", "/metrics") => Route::Metrics,
         ("POST", "/register") => Route::Register,
         ("GET", "/peers") => Route::Peers,
         ("POST", "/messages") => Route::Send,
@@ -131,6 +134,7 @@ mod tests {
     fn paths_are_matched_letter_by_letter() {
         assert_eq!(route("GET", "/?verbose=1"), Route::About);
         assert_eq!(route("GET", "/healthz?x=1"), Route::Health);
+        assert_eq!(route("GET", "/metrics"), Route::Metrics);
         assert_eq!(route("POST", "/register?x=1"), Route::Register);
         assert_eq!(route("GET", "/a/../peers"), Route::Peers);
         assert_eq!(route("GET", "/peers?"), Route::Peers);
@@ -138,6 +142,8 @@ mod tests {
         for (method, target) in [
             ("HEAD", "/"),
             ("POST", "/healthz"),
+            ("POST", "/metrics"),
+            ("GET", "/metrics/"),
             ("GET", "/healthz/"),
             ("GET", "/peers/"),
             ("GET", "/PEERS"),

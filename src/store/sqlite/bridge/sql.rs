@@ -28,7 +28,7 @@ pub(crate) const OUTBOX_LIST: &str = "SELECT id, local_id, agent, kind, remote, 
 pub(crate) const OUTBOX_BY_ID: &str = "SELECT id, local_id, agent, kind, remote, attempts, next_at, expires_at, held, \
      head, why FROM outbox WHERE id = ?1";
 // A person asks for these counts, no client does.
-pub(crate) const COUNT_OUTBOX: &str = "SELECT count(*) FROM outbox WHERE seq > 0";
+pub(crate) const COUNT_OUTBOX: &str = "SELECT count(*) FROM outbox WHERE id > ''";
 pub(crate) const COUNT_HELD_OUT: &str =
     "SELECT count(*) FROM outbox WHERE held IS NOT NULL AND expires_at > 0";
 pub(crate) const COUNT_HELD: &str = "SELECT count(*) FROM held WHERE person > ''";

@@ -12,6 +12,7 @@ use crate::domain::random::SystemRandom;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::Party;
 use crate::proto::dsh::v1::request::Outcome;
+use crate::store::sqlite::kept::Kept;
 
 mod model;
 
@@ -158,6 +159,28 @@ async fn a_sweep_deletes_by_age_and_by_date_whatever_the_state() {
 }
 
 #[tokio::test]
+async fn the_load_is_that_of_all_inboxes_and_of_no_other_mail() {
+    let store = store_with(&[]).await;
+    assert_eq!(store.load().await.unwrap(), Load::default());
+    let at = |secs: u64| START.plus(Duration::from_secs(secs));
+    for (id, to, secs) in [("m1", "beta", 5), ("m2", "beta", 6), ("m3", "gamma", 3), ("m4", "zeta", 4)] {
+        store.register(agent(to), START).await.unwrap();
+        let new = NewMessage { ts: at(secs), ..message(id, to) };
+        store.send(new, agent(to)).await.unwrap().unwrap();
+    }
+    let away = NewMessage { ts: at(1), ..message("away", "acme/it/bob/x") };
+    store.db().call("test", move |conn| insert_message(conn, &away, None)).await.unwrap();
+    let load = |queued, leased, secs: Option<u64>| Load { queued, leased, oldest_queued: secs.map(at) };
+    assert_eq!(store.load().await.unwrap(), load(4, 0, Some(3)));
+    let leased = pull(&store, at(9)).await;
+    assert_eq!(store.load().await.unwrap(), load(2, 2, Some(3)));
+    ack(&store, &leased[0], Outcome::Completed, at(9)).await;
+    let pull = Pull { agent: agent("gamma"), limit: 1, now: at(9), until: at(20) };
+    store.pull(pull, SystemRandom::shared()).await.unwrap();
+    assert_eq!(store.load().await.unwrap(), load(1, 2, Some(4)));
+}
+
+#[tokio::test]
 async fn a_large_sweep_is_done_in_parts() {
     let ids: Vec<_> = (0..501).map(|n| n.to_string()).collect();
     let store = store_with(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -185,7 +208,7 @@ fn steps() -> impl Strategy<Value = Vec<model::Step>> {
     prop::collection::vec(model::step(), 1..60)
 }
 
-fn played(kept: model::Kept, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
+fn played(kept: Kept, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(kept, steps))
 }
 
@@ -193,8 +216,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_the_model_does(steps in steps()) {
-        played(model::Kept::Memory, steps)?;
+    fn memory_does_what_the_model_does_and_forgets_it_at_a_restart(steps in steps()) {
+        played(Kept::Memory, steps)?;
     }
 }
 
@@ -204,11 +227,11 @@ proptest! {
 
     #[test]
     fn a_database_does_what_the_model_does_over_restarts(steps in steps()) {
-        played(model::Kept::Database(tempfile::tempdir().unwrap()), steps)?;
+        played(Kept::in_database(), steps)?;
     }
 
     #[test]
     fn lines_do_what_the_model_does_over_restarts(steps in steps()) {
-        played(model::Kept::Lines(tempfile::tempdir().unwrap()), steps)?;
+        played(Kept::in_lines(), steps)?;
     }
 }

@@ -1,5 +1,7 @@
 //! Every statement of the second generation's store, so that one test can see that each of them uses an index.
 
+use crate::store::sqlite::load::{load_leased, load_oldest, load_queued};
+
 /// The columns that make a [`StoredMessage`](crate::store::v2::StoredMessage), in the order of `rows::message`.
 macro_rules! messages {
     ($($rest:tt)+) => {
@@ -83,6 +85,10 @@ pub(super) const COUNTS: &str = "SELECT status, messages FROM v2_counts WHERE in
 pub(super) const OLDEST: &str = "SELECT created_at FROM v2_messages INDEXED BY v2_queue
     WHERE inbox = ?1 AND status = 'queued' ORDER BY seq LIMIT 1";
 
+pub(super) const LOAD_QUEUED: &str = load_queued!("v2_messages", "v2_queue");
+pub(super) const LOAD_LEASED: &str = load_leased!("v2_messages", "v2_leases");
+pub(super) const LOAD_OLDEST: &str = load_oldest!("v2_messages", "v2_queue", "created_at");
+
 pub(super) const TOO_OLD: &str = "SELECT seq FROM v2_messages INDEXED BY v2_finished
     WHERE status IN ('completed', 'failed', 'expired') AND coalesce(completed_at, created_at) <= ?1
     ORDER BY coalesce(completed_at, created_at) LIMIT ?2";
@@ -111,6 +117,9 @@ const ALL: &[&str] = &[
     UNFINISHED,
     COUNTS,
     OLDEST,
+    LOAD_QUEUED,
+    LOAD_LEASED,
+    LOAD_OLDEST,
     TOO_OLD,
     DELETE,
 ];

@@ -13,6 +13,7 @@ use crate::domain::v2::delivery::{Delivery, State, Status};
 use crate::proto::dsh::v2::message::{Kind, Mode};
 use crate::proto::dsh::v2::request::Outcome;
 use crate::store::local::Stages;
+use crate::store::sqlite::kept::Kept;
 use crate::store::sqlite::local::LocalStore;
 use crate::store::sqlite::local_schema::STEPS;
 use crate::store::v2::Action;
@@ -252,29 +253,30 @@ async fn what_another_broker_kept_keeps_its_state_and_its_key() {
     assert_eq!((queue.queued, queue.leased, queue.expired), (2, 1, 1));
 }
 
-fn from_database(folder: &std::path::Path) -> V2Store {
-    V2Store::new(Db::open(&folder.join("broker.db"), STEPS).unwrap(), SystemRandom::shared())
+fn played(kept: Kept, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(kept, steps))
 }
 
-fn from_lines(folder: &std::path::Path) -> V2Store {
-    let (store, _) = LocalStore::open_jsonl(folder).unwrap();
-    V2Store::new(store.db().clone(), SystemRandom::shared())
+proptest! {
+    #[test]
+    fn memory_does_what_the_model_does_and_forgets_it_at_a_restart(
+        steps in prop::collection::vec(model::step(), 1..50)
+    ) {
+        played(Kept::Memory, steps)?;
+    }
 }
 
-fn played(open: model::Open, steps: Vec<model::Step>) -> Result<(), TestCaseError> {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(model::run(open, steps))
-}
-
+// Each step waits for the disk.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_database_does_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
-        played(from_database, steps)?;
+    fn a_database_does_what_the_model_does_over_restarts(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(Kept::in_database(), steps)?;
     }
 
     #[test]
-    fn lines_do_what_the_model_does(steps in prop::collection::vec(model::step(), 1..50)) {
-        played(from_lines, steps)?;
+    fn lines_do_what_the_model_does_over_restarts(steps in prop::collection::vec(model::step(), 1..50)) {
+        played(Kept::in_lines(), steps)?;
     }
 }

@@ -206,26 +206,28 @@ impl Model {
     }
 }
 
-/// Where the messages are kept: how to open that.
-pub(super) type Open = fn(&std::path::Path) -> V2Store;
-
 struct World {
-    folder: tempfile::TempDir,
-    open: Open,
+    kept: Kept,
+    local: LocalStore,
     store: V2Store,
     model: Model,
     clock: ManualClock,
     made: usize,
 }
 
-pub(super) async fn run(open: Open, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+fn beside(local: &LocalStore) -> V2Store {
+    V2Store::new(local.db().clone(), SystemRandom::shared())
+}
+
+pub(super) async fn run(kept: Kept, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let local = kept.open();
+    let store = beside(&local);
     let (model, clock) = (Model::default(), ManualClock::at(START));
-    let mut world = World { folder, open, store, model, clock, made: 0 };
+    let mut world = World { kept, local, store, model, clock, made: 0 };
     for step in steps {
         world.apply(step).await?;
         world.compare().await?;
+        world.compare_load().await?;
     }
     Ok(())
 }
@@ -261,8 +263,11 @@ impl World {
                 self.model.0.retain(|message| !old(message));
             }
             Step::Restart => {
-                self.store.db.clone().close().await.unwrap();
-                self.store = (self.open)(self.folder.path());
+                self.kept.reopen(&mut self.local).await;
+                self.store = beside(&self.local);
+                if self.kept.forgets() {
+                    self.model = Model::default();
+                }
             }
         }
         Ok(())
@@ -439,6 +444,16 @@ impl World {
         if message.error.is_empty() {
             message.error = said.to_owned();
         }
+        Ok(())
+    }
+
+    async fn compare_load(&self) -> Result<(), TestCaseError> {
+        let count = |status| self.model.0.iter().filter(|message| message.status == status).count() as i64;
+        let waiting = self.model.0.iter().filter(|message| message.status == Status::Queued);
+        // The first of each inbox was put there first, and the clock does not go back.
+        let oldest_queued = waiting.map(|message| message.created).min();
+        let want = Load { queued: count(Status::Queued), leased: count(Status::Leased), oldest_queued };
+        prop_assert_eq!(self.store.load().await.unwrap(), want);
         Ok(())
     }
 

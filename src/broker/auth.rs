@@ -41,7 +41,7 @@ enum Secrets {
 pub struct Auth {
     secrets: Secrets,
     lockout: Mutex<Lockout>,
-    rate: Mutex<RateLimit>,
+    rate: RateLimit,
     clock: SharedClock,
 }
 
@@ -62,7 +62,7 @@ impl Auth {
         Self {
             secrets,
             lockout: Mutex::new(Lockout::new(config.security.lock_after_failures, config.security.lock_for)),
-            rate: Mutex::new(RateLimit::new(config.broker.rate)),
+            rate: RateLimit::new(config.broker.rate, &clock),
             clock,
         }
     }
@@ -70,7 +70,7 @@ impl Auth {
     /// # Errors
     /// `rate_limited` when the address has used up its minute.
     pub fn admit(&self, address: IpAddr) -> Result<(), ApiError> {
-        if locked(&self.rate).admits(address, self.clock.now()) {
+        if self.rate.admits(address) {
             return Ok(());
         }
         tracing::warn!(%address, "rate_limited");
@@ -125,7 +125,7 @@ impl Auth {
     }
 }
 
-/// Both tables stay consistent whatever panics while they are held, so a poisoned lock is as good as another.
+/// The table stays consistent whatever panics while it is held, so a poisoned lock is as good as another.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

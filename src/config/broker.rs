@@ -1,6 +1,7 @@
 //! `broker:` where it listens, what it keeps and for how long, what it promises about delivery.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -100,6 +101,9 @@ impl Broker {
             return Err(section.error(document, "secret", "is still the placeholder of the example file"));
         }
         let number = |key, range, default| section.number(document, key, range, default);
+        let calls = |key, default| {
+            number(key, 1..=u32::MAX, default).map(|most| NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN))
+        };
         let port = number("port", 1..=u32::from(u16::MAX), 19_121)?;
         let days = number("messageTtlDays", 0..=MOST_DAYS, 7)?;
         let persist = section.flag(document, "persist", true)?;
@@ -131,8 +135,8 @@ impl Broker {
             lease_seconds: number("leaseSeconds", 1..=86_400, 600)?,
             max_attempts: number("maxAttempts", 0..=u32::MAX, 3)?,
             rate: Limits {
-                loopback: number("rateLimitLoopback", 1..=u32::MAX, 600)?,
-                remote: number("rateLimitRemote", 1..=u32::MAX, 120)?,
+                loopback: calls("rateLimitLoopback", 600)?,
+                remote: calls("rateLimitRemote", 120)?,
             },
             notify_failed_to_sender: section.flag(document, "notifyFailedToSender", true)?,
         })

@@ -26,7 +26,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(broker.storage, Storage::Sqlite);
     assert_eq!(broker.message_ttl.as_secs(), 7 * 86_400);
     assert_eq!((broker.lease_seconds, broker.max_attempts), (600, 3));
-    assert_eq!((broker.rate.loopback, broker.rate.remote), (600, 120));
+    assert_eq!((broker.rate.loopback.get(), broker.rate.remote.get()), (600, 120));
     assert!(broker.notify_failed_to_sender && broker.is_loopback());
     assert_eq!((config.security.lock_after_failures, config.security.lock_for.as_secs()), (5, 300));
     assert!(config.agents.0.is_empty() && config.redsyn.is_none() && config.warnings.is_empty());

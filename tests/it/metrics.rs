@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use crate::support::local::LocalBroker;
+use crate::support::proxy::http;
 
 /// An unsigned request, from this machine or as a proxy would forward it.
 async fn ask(broker: &LocalBroker, path: &str, is_forwarded: bool) -> (u16, String) {
-    let request = reqwest::Client::new().get(format!("{}{path}", broker.base()));
+    let request = http().get(format!("{}{path}", broker.base()));
     let request = if is_forwarded { request.header("x-forwarded-for", "203.0.113.7") } else { request };
     let answer = request.send().await.unwrap();
     (answer.status().as_u16(), answer.text().await.unwrap())

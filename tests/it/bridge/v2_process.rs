@@ -2,38 +2,16 @@
 
 use std::time::Duration;
 
-use redsyn_bridge::crypto::hmac;
-use redsyn_bridge::domain::clock::{Clock, SystemClock};
-use redsyn_bridge::proto::dsh::v2::signing::Signed;
 use serde_json::{Value, json};
 
 use crate::support::bridge::BridgeProcess;
-use crate::support::proxy::http;
+use crate::support::v2::V2Agent;
 use crate::support::world::{Member, World};
 
 pub async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> Value {
-    let (body, timestamp) = (body.to_string(), SystemClock.now().secs().to_string());
-    let signed = Signed {
-        agent,
-        key_id: None,
-        timestamp: &timestamp,
-        method: "POST",
-        target: path,
-        body: body.as_bytes(),
-    };
-    let signature = hmac::sha256_hex(b"test-secret", &[signed.text().as_bytes()]);
-    let answer = http()
-        .post(format!("{}{path}", bridge.base()))
-        .header("X-Agent-Relay-Agent", agent)
-        .header("X-Agent-Relay-Timestamp", timestamp)
-        .header("X-Agent-Relay-Signature", signature)
-        .body(body)
-        .send()
-        .await
-        .unwrap();
-    let status = answer.status();
-    let answer: Value = answer.json().await.unwrap();
-    assert!(status.is_success(), "{path}: {answer}");
+    let agent = V2Agent::new(&bridge.base(), "test-secret", agent);
+    let (status, answer) = agent.post(path, body).await.unwrap();
+    assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
 

@@ -6,5 +6,6 @@ pub mod process;
 pub mod proxy;
 pub mod receiver;
 pub mod redsyn;
+pub mod v2;
 pub mod world;
 pub mod zips;

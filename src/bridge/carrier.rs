@@ -1,5 +1,5 @@
 //! Takes local messages from the broker: resolves who is meant, checks that the message can travel, and keeps it
-//! with its outbox row (mapping §1, §6).
+//! with its outbox row.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::store::bridge::{Acceptance, Failure, Released};
 use crate::store::sqlite::bridge::BridgeStore;
 
-/// The word for outbound mail that failed since a person rejected the recipient's key (mapping §6).
+/// The word for outbound mail that failed since a person rejected the recipient's key.
 const KEY_CHANGED: &str = "key_changed";
 
 /// Where decisions are made. Cloning is cheap.

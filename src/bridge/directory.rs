@@ -1,5 +1,5 @@
 //! The remote agents that `GET /peers` lists: contacts and those seen lately, with the presence that the relay's
-//! directory tells (mapping §1).
+//! directory tells.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The inbound pump of one agent: take → verify → open → keep in one transaction → ack (mapping §6, §8).
+//! The inbound pump of one agent: take → verify → open → keep in one transaction → ack.
 //! A crash anywhere before the ack makes the relay deliver again; the seen row makes that a second ack and no more.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Judges a delivered envelope: whom it is for, whose signature it carries, and what is inside its seal (mapping §8).
+//! Judges a delivered envelope: whom it is for, whose signature it carries, and what is inside its seal.
 //! Nothing here writes; what is decided is carried out by `inbound`.
 
 use super::inbound::Inbound;
@@ -81,7 +81,7 @@ impl Inbound {
         Verdict::Deliver { signer, opened: Box::new(opened) }
     }
 
-    /// The zip in the clear. Fetched before the ack, since the relay deletes delivered files (mapping §5).
+    /// The zip in the clear. Fetched before the ack, since the relay deletes delivered files.
     async fn files(&self, envelope: &DeliveredEnvelope) -> Result<Option<Vec<u8>>, Verdict> {
         let Some(info) = &envelope.files else { return Ok(None) };
         let refuse = |why: String| Verdict::Refuse { why };

@@ -1,4 +1,4 @@
-//! This node's own keys: ed25519 to sign, P-256 to be sealed for (mapping §8). Where they are kept is the caller's.
+//! This node's own keys: ed25519 to sign, P-256 to be sealed for. Where they are kept is the caller's.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

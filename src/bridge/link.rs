@@ -1,4 +1,4 @@
-//! The state of the link to the relay, and what brings it up: keys registered, agents announced (mapping §6, §8).
+//! The state of the link to the relay, and what brings it up: keys registered, agents announced.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,7 @@ use crate::proto::redsyn::keys::KeyRegistration;
 use crate::redsyn_client::{Announcement, CallError, RelayClient};
 use crate::store::sqlite::bridge::BridgeStore;
 
-/// Without a successful call for this long the link is not called connected (mapping §6).
+/// Without a successful call for this long the link is not called connected.
 const FRESH: Duration = Duration::from_secs(60);
 /// How often a 404 may make us introduce ourselves again. It mostly means that the recipient does not exist, and
 /// announcing every agent for each mistyped address would be a burden to the relay.
@@ -220,8 +220,8 @@ impl Link {
         self.client.register_key(&self.keys.current().registration()).await
     }
 
-    /// Subscribes to the configured topics, and unsubscribes from those that have left the configuration (mapping
-    /// §10). What the relay refuses alone stops nothing else.
+    /// Subscribes to the configured topics, and unsubscribes from those that have left the configuration. What the
+    /// relay refuses alone stops nothing else.
     async fn subscribe(&self) -> Result<(), CallError> {
         let names = self.names.get();
         let wanted: Vec<_> = names

@@ -1,4 +1,4 @@
-//! The mapping of messages, both ways (design: mapping §2–§5). Pure: values in, values out.
+//! The mapping of messages, both ways. Pure: values in, values out.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ use crate::store::bridge::{Arrival, Content, OutboxEntry};
 use crate::store::local::NewMessage;
 use crate::store::v2;
 
-/// Marks the reference in which what dsh has and REDSYN has not travels (mapping §4).
+/// Marks the reference in which what dsh has and REDSYN has not travels.
 const EXTRAS_URN: &str = "urn:dsh-agent-relay:envelope:1";
 /// The longest dsh id that is also the REDSYN id.
 const PLAIN_ID_MAX: usize = 128;
@@ -102,7 +102,7 @@ pub fn content_v2(message: &v2::NewMessage) -> Result<Content, CannotLeave> {
     Ok(Content { body: Body::text(message.body.as_str()), refs })
 }
 
-/// The reference in which what REDSYN has no field for travels (mapping §4).
+/// The reference in which what REDSYN has no field for travels.
 fn extras_ref(extras: &Value) -> Result<Value, CannotLeave> {
     let note = jcs::canonical(extras).map_err(|error| CannotLeave::NotJson(error.to_string()))?;
     Ok(json!({"url": EXTRAS_URN, "note": String::from_utf8_lossy(&note)}))
@@ -240,7 +240,7 @@ pub fn arrival(delivery: Delivery<'_>) -> Arrival {
 }
 
 /// Remote text is data: from outside nobody does more than read, unless the configuration grants it to that address
-/// and a person has confirmed the key (mapping §9). Nothing but the known fields comes in.
+/// and a person has confirmed the key. Nothing but the known fields comes in.
 fn permit(extras: &mut Map<String, Value>, grant: &Grant, from: &AgentAddress, is_verified: bool) {
     let named = |patterns: &[String]| patterns.iter().any(|pattern| acl::matches(pattern, &from.to_string()));
     let wanted = extras.get("execution_mode").and_then(Value::as_str).and_then(Mode::parse);
@@ -266,7 +266,7 @@ fn take_extras(refs: Vec<Value>) -> (Map<String, Value>, Vec<Value>) {
     (extras, theirs)
 }
 
-/// The additive field `redsyn` of an inbound message (mapping §5). `signed` is the relay's word, `verified` ours.
+/// The additive field `redsyn` of an inbound message. `signed` is the relay's word, `verified` ours.
 fn metadata(
     session: &Option<SessionId>,
     signer: &Option<(VerifyingKey, bool)>,
@@ -296,7 +296,7 @@ fn metadata(
     })
 }
 
-/// The one local reply that tells a sender that its message did not arrive (mapping §6). None for what the bridge
+/// The one local reply that tells a sender that its message did not arrive. None for what the bridge
 /// itself had said.
 pub fn undelivered(
     entry: &OutboxEntry,

@@ -1,4 +1,4 @@
-//! The bridge: gives each listed local agent a REDSYN address and carries messages both ways (design: mapping).
+//! The bridge: gives each listed local agent a REDSYN address and carries messages both ways.
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
 mod archive;

@@ -1,4 +1,4 @@
-//! Who is who: local agents with an address, contacts with an alias, and everybody else by address (mapping §1).
+//! Who is who: local agents with an address, contacts with an alias, and everybody else by address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

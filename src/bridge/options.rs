@@ -1,4 +1,4 @@
-//! What a sender may say for the journey, in the additive field `redsyn` (mapping §5).
+//! What a sender may say for the journey, in the additive field `redsyn`.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 //! The outbound pump: sends what is due in the outbox, one message of a conversation at a time, until the relay
-//! has answered for it (mapping §6).
+//! has answered for it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -313,7 +313,7 @@ fn session(receipt: &Receipt) -> Option<SessionId> {
     }
 }
 
-/// The stable word for a refusal, as local senders see it (mapping §6).
+/// The stable word for a refusal, as local senders see it.
 fn failure_code(refusal: &Refusal) -> &'static str {
     match refusal.status() {
         _ if refusal.body.quota => "quota",

@@ -1,4 +1,4 @@
-//! Files and withdrawals, as the broker's clients ask for them (mapping §5).
+//! Files and withdrawals, as the broker's clients ask for them.
 
 use futures_util::future::BoxFuture;
 

@@ -1,4 +1,4 @@
-//! Which local agents are alive, since only their mailboxes are taken from (mapping §6): registered, pulled or
+//! Which local agents are alive, since only their mailboxes are taken from: registered, pulled or
 //! polled within ninety seconds, or held open by `hold: true`.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Whom an outbound message is sealed for, and when it may go in the open (mapping §8): sealed once, sealed always,
+//! Whom an outbound message is sealed for, and when it may go in the open: sealed once, sealed always,
 //! and never for a key that is not the pinned one.
 
 use super::outbound::{Outbound, Outcome};

@@ -1,5 +1,5 @@
 //! Held inbound mail that a person's decision has set free: judged again, delivered, then acked, if the relay still
-//! has it (mapping §8). The decision lies in the store, so a crash anywhere only makes the next start do the rest.
+//! has it. The decision lies in the store, so a crash anywhere only makes the next start do the rest.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

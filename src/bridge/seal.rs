@@ -1,4 +1,4 @@
-//! Builds what leaves: sealed when there is a key, signed always, anew at each try (mapping §6 and §8).
+//! Builds what leaves: sealed when there is a key, signed always, anew at each try.
 
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;

@@ -1,4 +1,4 @@
-//! Bodies over 64 KB travel inside the zip, and are put back where they arrive (mapping §3). Pure.
+//! Bodies over 64 KB travel inside the zip, and are put back where they arrive. Pure.
 
 use serde_json::{Value, json};
 

@@ -338,7 +338,7 @@ fn not_recipient() -> ApiError {
     ApiError::new(Code::Forbidden, "only the recipient may acknowledge this message")
 }
 
-/// Whether the sender wants files to go along (mapping §5).
+/// Whether the sender wants files to go along.
 fn names_files(message: &NewMessage) -> bool {
     message.redsyn.as_ref().and_then(|redsyn| redsyn.get("files")).is_some_and(|files| !files.is_null())
 }

@@ -1,4 +1,4 @@
-//! The `redsyn` section: how this node meets the world (design: mapping §0). Unknown keys are refused by name,
+//! The `redsyn` section: how this node meets the world. Unknown keys are refused by name,
 //! since a typing error here could send plain text or open an agent to strangers.
 
 use std::collections::BTreeMap;

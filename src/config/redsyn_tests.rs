@@ -4,7 +4,7 @@ fn parse(yaml: &str) -> Result<RedsynConfig, KeyError> {
     RedsynConfig::parse(&serde_yaml::from_str(yaml).unwrap(), Path::new("/etc/node"))
 }
 
-/// Every key there is, as in the design.
+/// Every key there is.
 const FULL: &str = "
 relay: https://relay.example/redsyn/v1/
 tokenFile: ./data/redsyn.token

@@ -1,4 +1,4 @@
-//! What a local message becomes when it leaves the machine (design: mapping §2), decided from the message and
+//! What a local message becomes when it leaves the machine, decided from the message and
 //! from what it answers. Pure; the store asks it inside the transaction that keeps the message.
 
 use crate::proto::redsyn::ids::MessageId;

@@ -315,7 +315,7 @@ pub struct Traced {
     pub held: Option<(String, Timestamp)>,
 }
 
-/// Why a message did not reach anybody, as the local sender is told (mapping §6).
+/// Why a message did not reach anybody, as the local sender is told.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub entry: OutboxEntry,

@@ -56,7 +56,6 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, RelayStoreError>>;
 
 /// See the module. Every method is one transaction.
 pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
-    // People and nodes.
     fn create_person(&self, email: Email, plan: String, now: Timestamp) -> Answer<'_, PersonId>;
     fn person_by_email(&self, email: Email) -> Answer<'_, Option<Person>>;
     fn people(&self) -> Answer<'_, Vec<PersonSummary>>;
@@ -77,7 +76,6 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn register_key(&self, node: NodeId, key: KeyRegistration, now: Timestamp)
     -> Answer<'_, KeyRegistration>;
 
-    // Organisations.
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>>;
     fn create_org(
         &self,
@@ -105,14 +103,12 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn invites_of(&self, person: PersonId) -> Answer<'_, Vec<Invite>>;
     fn usage(&self, member: PersonId, org: Name, now: Timestamp) -> Answer<'_, Usage>;
 
-    // Agents.
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced>;
     fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView>;
     fn directory(&self, viewer: PersonId, query: DirectoryQuery) -> Answer<'_, Vec<AgentView>>;
     /// The key to seal for, remembered: what this person seals for `agent` next is kept for that node.
     fn serve_key(&self, asker: PersonId, agent: AgentAddress) -> Answer<'_, KeyAnswer>;
 
-    // Messages.
     /// The receipt of a message this person sent under `id` before.
     fn sent_before(&self, person: PersonId, id: MessageId) -> Answer<'_, Option<Receipt>>;
     fn send(&self, draft: Draft, now: Timestamp) -> Answer<'_, Changed<Sent>>;
@@ -135,7 +131,6 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     /// still be taken has not ended. An id stays known for as long as an envelope of its age may wait.
     fn forget(&self, ended_until: Timestamp, now: Timestamp) -> Answer<'_, Forgotten>;
 
-    // Sessions.
     fn session(&self, viewer: PersonId, agent: AgentAddress, session: String) -> Answer<'_, SessionPage>;
     fn set_session_title(
         &self,
@@ -147,7 +142,6 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn close_session(&self, owner: PersonId, agent: AgentAddress, session: String)
     -> Answer<'_, SessionPage>;
 
-    // Topics.
     fn subscribe(
         &self,
         person: PersonId,
@@ -158,7 +152,6 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn unsubscribe(&self, person: PersonId, agent: AgentAddress, topic: TopicAddress) -> Answer<'_, ()>;
     fn topics_of(&self, person: PersonId) -> Answer<'_, Vec<TopicView>>;
 
-    // Webhooks.
     fn set_webhook(
         &self,
         person: PersonId,
@@ -183,7 +176,6 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     ) -> Answer<'_, Changed<Vec<Push>>>;
     fn pushed(&self, delivery: PushId, how: Pushed, now: Timestamp) -> Answer<'_, Changed<()>>;
 
-    // Links.
     /// Proposes a link, or accepts what the other side proposed. The flag says whether it was a new proposal.
     fn link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, (LinkView, bool)>;
     fn expose(

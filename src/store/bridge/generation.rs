@@ -1,4 +1,4 @@
-//! One inbound message in the words of either generation of the local protocol (mapping §2–§4). Pure. What one of them
+//! One inbound message in the words of either generation of the local protocol. Pure. What one of them
 //! has no field for is kept in the additive field `redsyn`, so that going over and back loses nothing.
 
 use std::time::Duration;

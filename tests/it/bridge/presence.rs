@@ -1,4 +1,4 @@
-//! Mail is taken while the agent is alive here, and the call that brings it to life finds what waits (mapping §6).
+//! Mail is taken while the agent is alive here, and the call that brings it to life finds what waits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sealed whenever there is a key, never for the wrong one, and never in the open again (mapping §8).
+//! Sealed whenever there is a key, never for the wrong one, and never in the open again.
 
 use std::time::Duration;
 

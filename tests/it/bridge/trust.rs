@@ -1,4 +1,4 @@
-//! Whose mail is taken: pins, unsigned mail, and what an agent accepts (mapping §8).
+//! Whose mail is taken: pins, unsigned mail, and what an agent accepts.
 
 use serde_json::{Value, json};
 

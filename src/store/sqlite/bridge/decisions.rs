@@ -1,4 +1,4 @@
-//! What a person decides about keys, and what that sets free (mapping §8). Held mail that may go on is only marked
+//! What a person decides about keys, and what that sets free. Held mail that may go on is only marked
 //! here, with the decision and in its transaction: whoever delivers it next finds it, even after a crash.
 
 use rusqlite::{Connection, Row, params};

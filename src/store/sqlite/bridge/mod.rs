@@ -320,7 +320,7 @@ impl BridgeStore {
             .await
     }
 
-    /// Whether `address` has ever had a key: then nothing goes to it in plain text (mapping §8).
+    /// Whether `address` has ever had a key: then nothing goes to it in plain text.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,4 @@
-//! Pins: the signing keys by which a person (`org/user`) is known here (mapping §8).
+//! Pins: the signing keys by which a person (`org/user`) is known here.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

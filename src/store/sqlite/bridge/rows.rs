@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Content, HeldKey, OutboxEntry};
 
-/// How long what crossed is remembered: the longest TTL, since a relay can deliver no later (mapping §6).
+/// How long what crossed is remembered: the longest TTL, since a relay can deliver no later.
 pub(super) fn keep_until(now: Timestamp) -> i64 {
     now.plus(std::time::Duration::from_secs(TTL_MAX_SECS)).millis()
 }

@@ -8,11 +8,12 @@ const ENDED_AT_ONCE: i32 = 130;
 /// Cancels `stop` at the first signal; ends the process at the second.
 pub fn cancel_on_signal(stop: CancellationToken) {
     outlive_file_limits();
+    let mut ends = Ends::new();
     tokio::spawn(async move {
-        signal().await;
+        ends.next().await;
         tracing::info!("stopping");
         stop.cancel();
-        signal().await;
+        ends.next().await;
         std::process::exit(ENDED_AT_ONCE);
     });
 }
@@ -43,29 +44,68 @@ fn outlive_file_limits() {
 #[cfg(not(unix))]
 fn outlive_file_limits() {}
 
+/// The signals that ask a process to end. They count from when this was made, also while nobody waits for them.
+#[derive(Debug)]
+struct Ends {
+    #[cfg(unix)]
+    terminate: Option<tokio::signal::unix::Signal>,
+    #[cfg(unix)]
+    interrupt: Option<tokio::signal::unix::Signal>,
+    #[cfg(windows)]
+    interrupt: Option<tokio::signal::windows::CtrlC>,
+}
+
+impl Ends {
+    #[cfg(unix)]
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            let signals = signal(kind);
+            if let Err(error) = &signals {
+                tracing::error!(%error, ?kind, "signal_not_available");
+            }
+            signals.ok()
+        };
+        Self { terminate: listen(SignalKind::terminate()), interrupt: listen(SignalKind::interrupt()) }
+    }
+
+    #[cfg(windows)]
+    fn new() -> Self {
+        let signals = tokio::signal::windows::ctrl_c();
+        if let Err(error) = &signals {
+            tracing::error!(%error, "ctrl_c_not_available");
+        }
+        Self { interrupt: signals.ok() }
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            () = received(&mut self.terminate) => {}
+            () = received(&mut self.interrupt) => {}
+        }
+    }
+
+    #[cfg(windows)]
+    async fn next(&mut self) {
+        if let Some(signals) = &mut self.interrupt
+            && signals.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+/// Resolves at the next one; never, when there are none.
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        tracing::error!("sigterm_not_available");
-        return interrupt().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        () = interrupt() => {}
+async fn received(signals: &mut Option<tokio::signal::unix::Signal>) {
+    if let Some(signals) = signals
+        && signals.recv().await.is_some()
+    {
+        return;
     }
-}
-
-#[cfg(not(unix))]
-async fn signal() {
-    interrupt().await;
-}
-
-async fn interrupt() {
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::error!(%error, "ctrl_c_not_available");
-        std::future::pending::<()>().await;
-    }
+    std::future::pending().await
 }
 
 /// SIGHUPs, one after the other. None elsewhere than on Unix: there `reload` is the only way.
@@ -94,12 +134,7 @@ impl Hangups {
     /// Resolves at the next one.
     #[cfg(unix)]
     pub async fn next(&mut self) {
-        if let Some(signals) = &mut self.signals
-            && signals.recv().await.is_some()
-        {
-            return;
-        }
-        std::future::pending().await
+        received(&mut self.signals).await;
     }
 
     #[cfg(not(unix))]

@@ -12,6 +12,7 @@ mod bridge;
 mod commands;
 mod conformance;
 mod golden;
+mod life;
 mod metrics;
 mod node_shim;
 mod relay;

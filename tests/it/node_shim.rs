@@ -8,13 +8,18 @@ use crate::support::world::write;
 
 /// `None` without Node: then there is no plugin either.
 fn shim(folder: &std::path::Path) -> Option<(Child, impl BufRead + use<>)> {
+    started(folder, ("REDSYN_BRIDGE_BIN", env!("CARGO_BIN_EXE_redsyn-bridge")))
+}
+
+fn started(folder: &std::path::Path, variable: (&str, &str)) -> Option<(Child, impl BufRead + use<>)> {
     Command::new("node").arg("--version").stdout(Stdio::null()).status().ok()?;
     write(folder, "config.yaml", &format!("broker:\n  port: {}\n  secret: s\n", free_port()));
     let mut child = Command::new("node")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/compat/node/index.js"))
         .args(["--config", "config.yaml"])
         .current_dir(folder)
-        .env("REDSYN_BRIDGE_BIN", env!("CARGO_BIN_EXE_redsyn-bridge"))
+        .env_remove("REDSYN_BRIDGE_BIN")
+        .env(variable.0, variable.1)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -45,6 +50,19 @@ fn the_broker_ends_with_a_parent_that_is_killed() {
     child.wait().unwrap();
     // The broker holds the other end of our pipe: reading ends when it does.
     output.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_name_the_program_is_the_one_on_the_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_redsyn-bridge"), programs.join("redsyn-bridge")).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let Some((mut child, _output)) = started(folder.path(), ("PATH", &path)) else { return };
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -176,6 +176,34 @@ async fn receipts_for_remote_senders_take_any_id_and_leave_by_the_carrier() {
 }
 
 #[tokio::test]
+async fn a_held_pull_is_answered_by_mail_by_its_end_or_by_a_stop() {
+    let (service, clock) = service("", Arc::new(NoCarrier));
+    service.register(agent("beta")).await.unwrap();
+    let pull = || {
+        let request = request::Pull { limit: 1, lease_seconds: None, wait_seconds: 25 };
+        service.pull(agent("beta"), request)
+    };
+    let taken = |answer: Result<answer::Messages, ApiError>| answer.unwrap().messages.len();
+    let steps = async {
+        let (held, sent) = tokio::join!(pull(), service.send(agent("alpha"), request(json!({"to": "beta"}))));
+        sent.unwrap();
+        assert_eq!(taken(held), 1);
+        let end = async {
+            tokio::task::yield_now().await;
+            clock.advance(Duration::from_secs(24));
+            assert_eq!(service.wakeups.held(), 1, "it is not over yet");
+            clock.advance(Duration::from_secs(1));
+        };
+        let (held, ()) = tokio::join!(pull(), end);
+        assert_eq!(taken(held), 0);
+        let stop = async { service.stopping.cancel() };
+        let (held, ()) = tokio::join!(pull(), stop);
+        assert_eq!(taken(held), 0);
+    };
+    tokio::time::timeout(Duration::from_secs(30), steps).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_store_that_has_gone_is_busy_and_no_more() {
     let (service, _) = service("", Arc::new(NoCarrier));
     service.store.clone().close().await.unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::local::LocalBroker;
 use crate::support::process::run;
+use crate::support::v2::V2Agent;
 
 pub fn now_millis() -> i64 {
     use redsyn_bridge::domain::clock::{Clock, SystemClock};
@@ -113,6 +114,71 @@ async fn the_first_start_takes_everything_over_and_the_second_nothing() {
     assert!(!screen.contains("import"), "{screen}");
     assert_eq!(broker.statuses(&["leased".into(), "queued".into()]).await, ["done", "queued"]);
     assert_eq!(originals(&broker.data()), before);
+}
+
+/// The database of the second generation, one of its rows without what a message must have.
+fn node_v2_database(data: &Path) {
+    std::fs::create_dir_all(data).unwrap();
+    let conn = Connection::open(data.join("relay-v2.db")).unwrap();
+    conn.execute_batch(
+        "CREATE TABLE relay_v2_messages (
+            message_id TEXT PRIMARY KEY, root_id TEXT NOT NULL, parent_id TEXT, origin TEXT NOT NULL,
+            target TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, session_ref TEXT,
+            execution_mode TEXT NOT NULL DEFAULT 'read', context TEXT NOT NULL DEFAULT '',
+            topic TEXT NOT NULL DEFAULT '', idempotency_key TEXT NOT NULL, status TEXT NOT NULL,
+            attempts INTEGER NOT NULL DEFAULT 0, lease_until REAL, last_error TEXT, created_at REAL NOT NULL,
+            expires_at REAL NOT NULL, completed_at REAL, notified_at REAL,
+            allow_shared_write INTEGER NOT NULL DEFAULT 0, lease_token TEXT)",
+    )
+    .unwrap();
+    let insert =
+        "INSERT INTO relay_v2_messages (message_id, root_id, origin, target, kind, body, idempotency_key,
+        status, attempts, lease_until, lease_token, created_at, expires_at)
+        VALUES (?1, 'r', 'alpha', 'beta', ?2, 'do it', 'key of ' || ?1, ?3, 1, ?4, ?5, ?6, ?6 + 3000)";
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds of today fit")]
+    let now = now_millis() as f64 / 1000.0;
+    let row = |id, kind, status, lease: Option<&str>| {
+        let until = lease.map(|_| now + 600.0);
+        conn.execute(insert, (id, kind, status, until, lease, now)).unwrap();
+    };
+    row("queued", "request", "queued", None);
+    row("broken", "no kind", "queued", None);
+    row("leased", "request", "leased", Some("token of leased"));
+    row("completed", "request", "completed", None);
+}
+
+#[tokio::test]
+async fn the_second_generations_database_is_taken_over_with_its_leases_and_keys() {
+    for storage in ["sqlite", "jsonl"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut broker = LocalBroker::new(folder.path(), storage);
+        node_v2_database(&broker.data());
+        let original = std::fs::read(broker.data().join("relay-v2.db")).unwrap();
+        let screen = broker.start();
+        assert!(screen.contains("3 messages from relay-v2.db (1 broken, see the log)"), "{screen}");
+        let [alpha, beta] = ["alpha", "beta"].map(|name| V2Agent::new(&broker.base(), "s", name));
+        let ids = json!({"message_ids": ["queued", "leased", "completed", "broken"]});
+        let (_, answer) = beta.post("/v1/status", &ids).await.unwrap();
+        let statuses: Vec<_> = answer["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line["status"].as_str().unwrap())
+            .collect();
+        assert_eq!(statuses, ["queued", "leased", "completed", "not_found"]);
+        let ack = json!({"message_id": "leased", "lease_token": "token of leased", "outcome": "completed"});
+        assert_eq!(beta.post("/v1/ack", &ack).await.unwrap().0, 200);
+        let again = json!({
+            "origin": "alpha", "target": "beta", "kind": "request", "body": "do it",
+            "idempotency_key": "key of queued", "execution_mode": "read",
+        });
+        let (_, created) = alpha.post("/v1/messages", &again).await.unwrap();
+        assert_eq!((&created["created"], &created["message_id"]), (&json!(false), &json!("queued")));
+        broker.kill();
+        let screen = broker.start();
+        assert!(!screen.contains("import"), "{screen}");
+        assert_eq!(std::fs::read(broker.data().join("relay-v2.db")).unwrap(), original);
+    }
 }
 
 #[tokio::test]

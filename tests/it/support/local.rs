@@ -49,6 +49,21 @@ impl LocalBroker {
         self.process.take().unwrap().kill();
     }
 
+    pub fn process(&mut self) -> &mut Process {
+        self.process.as_mut().unwrap()
+    }
+
+    /// Asks it to stop and returns its exit code.
+    #[cfg(unix)]
+    pub fn terminate(&mut self) -> Option<i32> {
+        self.process.take().unwrap().terminate()
+    }
+
+    /// Waits for its end, and returns its exit code.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.process.take().unwrap().ended()
+    }
+
     /// Adds lines to the configuration, for the next start.
     pub fn configure(&self, lines: &str) {
         let file = self.folder.join("config.yaml");

@@ -66,6 +66,11 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Waits for its end, and returns its exit code.
+    pub fn ended(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     #[cfg(unix)]
     pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
@@ -74,9 +79,9 @@ impl Process {
 
     /// Asks it to stop and returns its exit code.
     #[cfg(unix)]
-    pub fn terminate(mut self) -> Option<i32> {
+    pub fn terminate(self) -> Option<i32> {
         self.signal("-TERM");
-        self.child.wait().unwrap().code()
+        self.ended()
     }
 }
 

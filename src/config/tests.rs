@@ -185,6 +185,30 @@ fn errors_of_the_bridges_section_name_line_and_key() {
 }
 
 #[test]
+fn who_may_read_the_numbers_is_this_machine_or_everybody() {
+    let with = |line: &str| parse(&format!("broker:\n  secret: s\n{line}\n"));
+    for (line, remote) in
+        [("", false), ("metrics:", false), ("metrics: {}", false), ("metrics: { allow_remote: true }", true)]
+    {
+        let config = with(line).unwrap();
+        assert_eq!((config.remote_metrics, config.warnings.is_empty()), (remote, true), "{line}");
+    }
+    let refused = |line: &str| with(line).unwrap_err();
+    assert_eq!(
+        refused("metrics:\n  allow_remote: maybe"),
+        "/etc/relay/config.yaml:4: metrics.allow_remote must be true or false"
+    );
+    assert_eq!(
+        refused("metrics:\n  allowRemote: true"),
+        "/etc/relay/config.yaml:4: metrics.allowRemote is not a known key; did you mean `allow_remote`?"
+    );
+    assert_eq!(
+        refused("metrics: yes please"),
+        "/etc/relay/config.yaml:3: metrics must be a section of `key: value` lines"
+    );
+}
+
+#[test]
 fn a_token_of_digits_is_the_digits_that_are_written() {
     let config =
         parse("broker:\n  secret: s\nredsyn:\n  relay: https://relay.example/redsyn/v1\n  token: 0012\n")

@@ -86,7 +86,12 @@ async fn from_elsewhere_there_is_no_such_route_unless_the_configuration_says_so(
     let (_, page) = ask(&broker, "/metrics", false).await;
     has(&page, &["redsyn_broker_requests_total{generation=\"v1\",route=\"other\",outcome=\"refused\"} 2"]);
     broker.kill();
-    broker.configure("metrics: { allow_remote: true }\n");
+    broker.configure(
+        "metrics: { allow_remote: true }\nredsyn: { relay: off, scope: home/it/me, agents: { a: {} } }\n",
+    );
     broker.start();
-    assert_eq!(ask(&broker, "/metrics", true).await.0, 200);
+    let (status, page) = ask(&broker, "/metrics", true).await;
+    assert_eq!(status, 200);
+    let bridge = ["redsyn_bridge_outbox_messages 0", "redsyn_bridge_held_messages{direction=\"in\"} 0"];
+    has(&page, &bridge);
 }

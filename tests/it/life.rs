@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use redsyn_bridge::crypto::hmac;
 use redsyn_bridge::domain::clock::{Clock, SystemClock};
-use redsyn_bridge::dsh_client::DshError;
+use redsyn_bridge::dsh_client::{DshClient, DshError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::support::local::LocalBroker;
 use crate::support::process::run;
@@ -55,6 +56,44 @@ async fn a_signal_to_stop_answers_held_pulls_empty_and_loses_nothing() {
         assert_eq!(v2.await.unwrap().unwrap(), (200, json!({"messages": []})));
         broker.start();
         assert_eq!(broker.statuses(&["m1".into()]).await, ["queued"]);
+    }
+}
+
+/// Sends until the broker is gone; gives the ids that were answered.
+#[cfg(unix)]
+async fn write(alpha: DshClient, name: String, count: watch::Sender<usize>) -> Vec<String> {
+    let mut answered = Vec::new();
+    loop {
+        let id = format!("{name}-{}", answered.len());
+        match alpha.post("/messages", &json!({"to": "beta", "id": id})).await {
+            Ok(_) => answered.push(id),
+            // A request that crosses the end of its connection is not read any more.
+            Err(DshError::NoAnswer(_)) => return answered,
+            Err(error) => panic!("{id}: {error}"),
+        }
+        count.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_to_stop_under_load_loses_nothing_that_was_answered() {
+    for storage in ["sqlite", "jsonl"] {
+        let (_folder, mut broker) = started(storage).await;
+        let count = watch::Sender::new(0);
+        let writers: Vec<_> = (0..4)
+            .map(|n| tokio::spawn(write(broker.agent("alpha"), format!("w{n}"), count.clone())))
+            .collect();
+        count.subscribe().wait_for(|count| *count >= 100).await.unwrap();
+        assert_eq!(broker.terminate(), Some(0));
+        let mut answered = Vec::new();
+        for writer in writers {
+            answered.push(writer.await.unwrap());
+        }
+        broker.start();
+        for answered in answered {
+            assert!(broker.statuses(&answered).await.iter().all(|status| status == "queued"));
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl V2 {
 
     /// At how many agents a pull is held or under way.
     pub(in crate::broker) fn pulling(&self) -> usize {
-        self.wakeups.held()
+        self.bell.wakeups.held()
     }
 
     /// `agents` are those that `GET /healthz` names, in their order.

@@ -166,7 +166,7 @@ async fn the_load_is_that_of_all_inboxes_and_of_no_other_mail() {
     for (id, to, secs) in [("m1", "beta", 5), ("m2", "beta", 6), ("m3", "gamma", 3), ("m4", "zeta", 4)] {
         store.register(agent(to), START).await.unwrap();
         let new = NewMessage { ts: at(secs), ..message(id, to) };
-        store.send(new, agent(to)).await.unwrap().unwrap();
+        store.send(new, agent(to), |_| ()).await.unwrap().unwrap();
     }
     let away = NewMessage { ts: at(1), ..message("away", "acme/it/bob/x") };
     store.db().call("test", move |conn| insert_message(conn, &away, None)).await.unwrap();

@@ -1,7 +1,6 @@
 //! The inbound pump of one agent: take → verify → open → keep in one transaction → ack.
 //! A crash anywhere before the ack makes the relay deliver again; the seen row makes that a second ack and no more.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::keys::KeyRing;
 use super::link::Link;
 use super::mapping::{self, Opened};
 use super::names::CurrentNames;
+use super::order::{Order, conversation};
 use super::presence::Presence;
 use super::release::Decided;
 use crate::config::redsyn::MappedAgent;
@@ -65,6 +65,7 @@ impl Inbound {
             () = self.link.up() => {}
         }
         let mut failures = 0_u32;
+        let mut order = Order::after_start(self.clock.now());
         loop {
             let awakening = tokio::select! {
                 () = stop.cancelled() => return,
@@ -88,7 +89,7 @@ impl Inbound {
                     // What is cut short here is neither lost nor doubled: it stays leased, and comes again.
                     tokio::select! {
                         () = stop.cancelled() => return,
-                        () = self.deal_with(&agent, &mapped, items) => {}
+                        () = self.deal_with(&agent, &mapped, items, &mut order) => {}
                     }
                     if rest && self.clock.now().since(began) < HELD_AT_LEAST {
                         tokio::select! {
@@ -100,6 +101,9 @@ impl Inbound {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
+                    if error.is_worth_retrying() {
+                        order.doubt(self.clock.now());
+                    }
                     if let Some(status @ (401 | 404)) = error.status() {
                         // The relay may have been replaced by an empty one.
                         tokio::select! {
@@ -139,16 +143,18 @@ impl Inbound {
         }
     }
 
-    async fn deal_with(&self, agent: &AgentName, mapped: &MappedAgent, items: Vec<Value>) {
+    async fn deal_with(&self, agent: &AgentName, mapped: &MappedAgent, items: Vec<Value>, order: &mut Order) {
         let mut done = Vec::with_capacity(items.len());
-        let mut waiting = HashSet::new();
-        for item in items {
-            match self.one(agent, mapped, item, &mut waiting).await {
+        let mut items = items.into_iter();
+        while let Some(item) = items.next() {
+            match self.one(agent, mapped, item, order).await {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
+                    for envelope in items.by_ref().filter_map(|item| DeliveredEnvelope::parse(item).ok()) {
+                        order.wait_for(conversation(&envelope), envelope.id, self.clock.now());
+                    }
                     self.clock.sleep(STORE_PAUSE).await;
-                    break;
                 }
             }
         }
@@ -165,13 +171,13 @@ impl Inbound {
         }
     }
 
-    /// The id to ack, if any.
+    /// The id to ack, if any. What is not dealt with comes again, and its conversation waits for it.
     pub(super) async fn one(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
         item: Value,
-        waiting: &mut HashSet<Conversation>,
+        order: &mut Order,
     ) -> Result<Option<MessageId>, Left> {
         let envelope = match DeliveredEnvelope::parse(item.clone()) {
             Ok(envelope) => envelope,
@@ -181,14 +187,30 @@ impl Inbound {
                 return Ok(None);
             }
         };
+        let (id, conversation) = (envelope.id.clone(), conversation(&envelope));
+        let dealt = self.deal_with_one(agent, mapped, envelope, item, order).await;
+        match &dealt {
+            Ok(Dealt::Ack | Dealt::Held) => order.came(&conversation, &id),
+            Ok(Dealt::Later) | Err(Left) => order.wait_for(conversation, id.clone(), self.clock.now()),
+        }
+        dealt.map(|dealt| (dealt == Dealt::Ack).then_some(id))
+    }
+
+    async fn deal_with_one(
+        &self,
+        agent: &AgentName,
+        mapped: &MappedAgent,
+        envelope: DeliveredEnvelope,
+        item: Value,
+        order: &mut Order,
+    ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
         // Before any judgement: what was delivered once is not held because pins have changed since.
         if self.store.is_seen(agent.clone(), id.clone()).await.map_err(|error| left(&id, &error))? {
-            return Ok(Some(id));
+            return Ok(Dealt::Ack);
         }
-        let conversation = (envelope.from.agent.clone(), envelope.thread.clone());
-        if waiting.contains(&conversation) {
-            return Ok(None);
+        if self.comes_too_early(agent, mapped, &envelope, order).await? {
+            return Ok(Dealt::Later);
         }
         let session = own_session(&envelope);
         match self.judge(mapped, &envelope).await {
@@ -209,9 +231,9 @@ impl Inbound {
                 };
                 match self.store.refuse(refusal).await {
                     Ok(()) => {
-                        self.events.emit(Event::Refused { id: id.clone(), kind, why });
+                        self.events.emit(Event::Refused { id, kind, why });
                         self.wake_outbound.notify_one();
-                        Ok(Some(id))
+                        Ok(Dealt::Ack)
                     }
                     Err(error) => Err(left(&id, &error)),
                 }
@@ -221,8 +243,7 @@ impl Inbound {
             Verdict::Later { why } => {
                 // What one sender's message lacks must not cost the others theirs.
                 tracing::warn!(id = ?brief(id.as_str()), %kind, error = %why, "inbound_not_complete");
-                waiting.insert(conversation);
-                Ok(None)
+                Ok(Dealt::Later)
             }
         }
     }
@@ -234,7 +255,7 @@ impl Inbound {
         item: Value,
         why: String,
         key: Option<VerifyingKey>,
-    ) -> Result<Option<MessageId>, Left> {
+    ) -> Result<Dealt, Left> {
         let held = Held {
             agent: agent.clone(),
             id: envelope.id.clone(),
@@ -251,7 +272,7 @@ impl Inbound {
                     tracing::warn!(count = dropped.len(), "held_mail_refused_for_newer");
                     self.wake_outbound.notify_one();
                 }
-                Ok(None)
+                Ok(Dealt::Held)
             }
             Err(error) => Err(left(&envelope.id, &error)),
         }
@@ -267,7 +288,7 @@ impl Inbound {
         session: Option<SessionId>,
         signer: Option<(VerifyingKey, bool)>,
         opened: Opened,
-    ) -> Result<Option<MessageId>, Left> {
+    ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
         let key = signer.as_ref().map(|(key, _)| *key);
         self.events.emit(Event::Checked {
@@ -292,14 +313,14 @@ impl Inbound {
         match self.store.arrive(arrival).await {
             Ok(Landed::Delivered) => {
                 self.wakeups.wake(agent);
-                self.events.emit(Event::Delivered { id: id.clone(), kind, agent: agent.to_string() });
-                Ok(Some(id))
+                self.events.emit(Event::Delivered { id, kind, agent: agent.to_string() });
+                Ok(Dealt::Ack)
             }
-            Ok(Landed::Seen) => Ok(Some(id)),
+            Ok(Landed::Seen) => Ok(Dealt::Ack),
             Ok(Landed::Unasked) => {
                 let why = "it answers nothing that was asked of its sender".to_owned();
-                self.events.emit(Event::Refused { id: id.clone(), kind, why });
-                Ok(Some(id))
+                self.events.emit(Event::Refused { id, kind, why });
+                Ok(Dealt::Ack)
             }
             Ok(Landed::Held) => {
                 let why = "its signing key is not the pinned one".to_owned();
@@ -313,10 +334,21 @@ impl Inbound {
 /// What must stay in order: a remote agent and a thread with it.
 pub(super) type Conversation = (AgentAddress, Option<String>);
 
+/// What has become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dealt {
+    /// It is kept or refused: the relay need not deliver it again.
+    Ack,
+    /// It waits for a person.
+    Held,
+    /// It comes again.
+    Later,
+}
+
 /// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.
 pub(super) struct Left;
 
-fn left(id: &MessageId, error: &StoreError) -> Left {
+pub(super) fn left(id: &MessageId, error: &StoreError) -> Left {
     tracing::error!(id = ?brief(id.as_str()), %error, "inbound_not_kept");
     Left
 }

@@ -14,6 +14,7 @@ pub mod link;
 pub mod mapping;
 pub mod names;
 pub mod options;
+mod order;
 pub mod outbound;
 mod parcels;
 pub mod presence;

@@ -1,7 +1,7 @@
 //! Held inbound mail that a person's decision has set free: judged again, delivered, then acked, if the relay still
 //! has it. The decision lies in the store, so a crash anywhere only makes the next start do the rest.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Event;
 use super::inbound::{Inbound, Left};
+use super::order::Order;
 use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::ids::MessageId;
 
@@ -78,7 +79,7 @@ impl Inbound {
 
     /// Whether something is left to be tried again.
     async fn release(&self, done: &mut Acks) -> bool {
-        let mut waiting = HashSet::new();
+        let mut order = Order::default();
         loop {
             let released = match self.store.released().await {
                 Ok(released) => released,
@@ -93,7 +94,7 @@ impl Inbound {
                 let Some(mapped) = self.names.get().agent(&held.agent).cloned() else { continue };
                 let item = self.without_the_past(held.envelope);
                 tracing::info!(id = ?brief(held.id.as_str()), person = %held.person, "held_mail_released");
-                match self.one(&held.agent, &mapped, item, &mut waiting).await {
+                match self.one(&held.agent, &mapped, item, &mut order).await {
                     Ok(Some(id)) => {
                         progress = true;
                         done.entry(held.agent).or_default().push(id);

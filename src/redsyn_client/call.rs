@@ -268,7 +268,16 @@ impl RelayClient {
         Ok(bytes)
     }
 
-    /// A `GET` that has no method of its own here, like `/threads/{id}`.
+    /// `GET /threads/{id}`: what has been said in it, in order of arrival, as far as we may see.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn thread(&self, id: &str) -> Result<Vec<Value>, CallError> {
+        let request = self.request(Method::GET, &encoded(&["threads", id])?);
+        Ok(self.json::<Items>(request).await?.items.iter().filter_map(|item| readable(item)).collect())
+    }
+
+    /// A `GET` that has no method of its own here, like `/me`.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -337,12 +346,16 @@ fn present(agent: &Value) -> Option<(AgentAddress, Presence)> {
     Some((address, Presence { online, last_seen }))
 }
 
-/// `/messages/{id}/…`: an id may be any text.
+/// `/messages/{id}/…`.
 fn message_path(id: &MessageId, what: &str) -> Result<String, CallError> {
-    let mut path =
-        Url::parse("http://relay/messages").map_err(|error| CallError::Malformed(error.to_string()))?;
+    encoded(&["messages", id.as_str(), what])
+}
+
+/// A path of these parts: ids may be any text.
+fn encoded(parts: &[&str]) -> Result<String, CallError> {
+    let mut path = Url::parse("http://relay").map_err(|error| CallError::Malformed(error.to_string()))?;
     if let Ok(mut segments) = path.path_segments_mut() {
-        segments.push(id.as_str()).push(what);
+        segments.extend(parts);
     }
     Ok(path.path().to_owned())
 }

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use url::Url;
 
+use crate::support::proxy::hang_up;
+
 /// Long enough for a slow machine; only a test that has failed waits for it.
 pub const HANG: Duration = Duration::from_secs(20);
 
@@ -36,6 +38,7 @@ pub enum Say {
     Json(u16, Value),
     Limited(u16, Value, &'static str),
     Text(u16, String),
+    Bytes(u16, Vec<u8>),
     /// Close the connection instead of answering.
     HangUp,
     /// Do what was asked, then close the connection.
@@ -173,6 +176,7 @@ async fn answer(State(relay): State<Arc<Inner>>, request: Request) -> Response {
             friendly(&relay, &call).await;
             hang_up()
         }
+        Some(Say::Bytes(status, bytes)) => (StatusCode::from_u16(status).unwrap(), bytes).into_response(),
         Some(Say::Json(status, body)) => json_answer(status, &body),
         Some(Say::Limited(status, body, retry_after)) => {
             let mut response = json_answer(status, &body);
@@ -186,11 +190,6 @@ async fn answer(State(relay): State<Arc<Inner>>, request: Request) -> Response {
     let date = UNIX_EPOCH + Duration::from_secs(u64::try_from(secs).unwrap());
     response.headers_mut().insert(header::DATE, httpdate::fmt_http_date(date).parse().unwrap());
     response
-}
-
-/// Ends the task of the connection. Unlike `panic!`, it does so without a word.
-fn hang_up() -> Response {
-    std::panic::resume_unwind(Box::new("the script said so"))
 }
 
 fn json_answer(status: u16, body: &Value) -> Response {

@@ -1,35 +1,32 @@
 //! A bridge over a real file, its clock in the test's hand, its relay scripted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use redsyn_bridge::bridge::carrier::BridgeCarrier;
-use redsyn_bridge::bridge::events::{Event, Events};
-use redsyn_bridge::bridge::keys::{KeyRing, NoKeeper, NodeKeys};
+use redsyn_bridge::bridge::events::Event;
+use redsyn_bridge::bridge::keys::NodeKeys;
 use redsyn_bridge::bridge::link::Link;
-use redsyn_bridge::bridge::supervisor::{Bridge, Control};
+use redsyn_bridge::bridge::supervisor::Control;
 use redsyn_bridge::broker::carrier::Carrier;
 use redsyn_bridge::config::redsyn::RedsynConfig;
 use redsyn_bridge::crypto::seal::{SealSecrets, seal};
-use redsyn_bridge::crypto::secret::Secret;
 use redsyn_bridge::domain::clock::{Clock, ManualClock, Timestamp};
 use redsyn_bridge::domain::delivery::Status;
-use redsyn_bridge::domain::random::{Random, SystemRandom};
+use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::domain::wakeups::Wakeups;
 use redsyn_bridge::proto::dsh::error::ApiError;
 use redsyn_bridge::proto::dsh::json::JsonText;
 use redsyn_bridge::proto::dsh::names::{AgentName, DshId, Party};
 use redsyn_bridge::proto::dsh::v1::envelope::Kind;
 use redsyn_bridge::proto::redsyn::signed;
-use redsyn_bridge::redsyn_client::RelayClient;
 use redsyn_bridge::store::local::{NewMessage, Sent, StatusLine};
-use redsyn_bridge::store::sqlite::bridge::BridgeStore;
 use redsyn_bridge::store::sqlite::local::LocalStore;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::node::{Node, Treacherous};
 use super::relay::{HANG, Relay};
 
 pub const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
@@ -38,28 +35,6 @@ pub const BOB: &str = "globex/erp/bob/billing";
 
 pub fn close() -> AgentName {
     AgentName::parse("close").unwrap()
-}
-
-/// Randomness that can be told to bring down whoever asks for it next.
-#[derive(Debug, Default)]
-pub struct Treacherous {
-    strikes: AtomicBool,
-}
-
-impl Treacherous {
-    pub fn strike(&self) {
-        self.strikes.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Random for Treacherous {
-    fn fill(&self, bytes: &mut [u8]) {
-        if self.strikes.swap(false, Ordering::SeqCst) {
-            // Unlike `panic!`, without a word.
-            std::panic::resume_unwind(Box::new("the test said so"));
-        }
-        SystemRandom.fill(bytes);
-    }
 }
 
 /// One node.
@@ -109,24 +84,8 @@ impl World {
         more: String,
     ) -> Self {
         let yaml = format!("scope: acme/finance/ana\nrelay: {}\ncontacts: {{bob: {BOB}}}\n{more}", relay.url);
-        let section = serde_yaml::from_str(&yaml).unwrap();
-        let config = RedsynConfig::parse(&section, folder.path()).unwrap();
-        let local = LocalStore::open(folder.path()).unwrap();
-        let store = BridgeStore::new(local.db().clone());
-        let shared = Arc::new(clock.clone());
-        let token = Secret::new("the-token");
-        let client = RelayClient::new(&relay.url, token, &config.version, shared.clone()).unwrap();
-        let random = Arc::new(Treacherous::default());
-        let wakeups = Wakeups::default();
-        let same_keys = NodeKeys::parse(&keys.to_text()).unwrap();
-        let ring = KeyRing::new(same_keys, None, None, Box::new(NoKeeper));
-        let (bridge, carrier) =
-            Bridge::new(&config, store, client, ring, wakeups.clone(), shared, random.clone());
-        let control = bridge.control.clone();
-        let (link, events) = (Arc::clone(&bridge.link), Events::watch(&bridge.events));
-        let stop = CancellationToken::new();
-        let running = tokio::spawn(bridge.run(stop.clone()));
-        let carrier = Arc::new(carrier);
+        let node = Node::start(&yaml, folder.path(), "the-token", &keys, clock.clone());
+        let Node { local, link, control, carrier, events, random, wakeups, stop, running, .. } = node;
         Self {
             relay,
             clock,

@@ -1,19 +1,23 @@
-//! An HTTP proxy between a bridge and its relay that can stop one chosen call for ever, before the relay sees it or
-//! after the relay has answered. Killing the bridge then is a crash at exactly that moment.
+//! An HTTP proxy between a bridge and its relay. It can stop one chosen call for ever, before the relay sees it or after
+//! the relay has answered, so that killing the bridge then is a crash at exactly that moment; and it can do to chosen
+//! calls what networks and hostile relays do.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// When the call is stopped.
+/// On which side of the relay's work something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The relay never sees it.
@@ -32,12 +36,70 @@ pub struct Stop {
     pub containing: &'static str,
 }
 
+/// What goes wrong with a call.
+#[derive(Clone)]
+pub enum Fault {
+    /// Neither an answer nor an end.
+    Silence(When),
+    /// The connection is closed instead of an answer.
+    Cut(When),
+    /// An error answer instead of the relay's own.
+    Refuse { when: When, status: u16, retry_after: Option<&'static str> },
+    /// The answer ends half-way.
+    Truncate,
+    /// The answer is something else.
+    Replace(&'static [u8]),
+    /// The answer is changed.
+    Rewrite(Arc<dyn Fn(&mut Value) + Send + Sync>),
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silence(when) => write!(f, "silence {when:?}"),
+            Self::Cut(when) => write!(f, "cut {when:?}"),
+            Self::Refuse { when, status, retry_after } => write!(f, "{status} {retry_after:?} {when:?}"),
+            Self::Truncate => f.write_str("truncated"),
+            Self::Replace(_) => f.write_str("replaced"),
+            Self::Rewrite(_) => f.write_str("rewritten"),
+        }
+    }
+}
+
+impl Fault {
+    /// Changes each answer that fits.
+    pub fn rewrite(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self::Rewrite(Arc::new(change))
+    }
+
+    const fn when(&self) -> When {
+        match self {
+            Self::Silence(when) | Self::Cut(when) | Self::Refuse { when, .. } => *when,
+            Self::Truncate | Self::Replace(_) | Self::Rewrite(_) => When::AfterTheRelay,
+        }
+    }
+}
+
+/// A fault and the calls that it is for.
+#[derive(Debug)]
+struct Rule {
+    method: Method,
+    path: &'static str,
+    containing: &'static str,
+    fault: Fault,
+    /// How many calls are still to suffer it.
+    left: usize,
+}
+
 #[derive(Debug)]
 struct Inner {
-    relay: SocketAddr,
+    relay: Mutex<SocketAddr>,
     http: reqwest::Client,
-    stop: Mutex<Option<Stop>>,
+    rules: Mutex<Vec<Rule>>,
+    suffered: AtomicUsize,
     stopped: Notify,
+    /// Calls under way that nobody holds.
+    busy: AtomicUsize,
 }
 
 /// A running proxy.
@@ -49,8 +111,14 @@ pub struct Proxy {
 
 impl Proxy {
     pub async fn start(relay: SocketAddr) -> Self {
-        let http = http();
-        let inner = Arc::new(Inner { relay, http, stop: Mutex::new(None), stopped: Notify::new() });
+        let inner = Arc::new(Inner {
+            relay: Mutex::new(relay),
+            http: http(),
+            rules: Mutex::default(),
+            suffered: AtomicUsize::new(0),
+            stopped: Notify::new(),
+            busy: AtomicUsize::new(0),
+        });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(pass).with_state(Arc::clone(&inner));
@@ -60,29 +128,90 @@ impl Proxy {
 
     /// Stops the next call that fits.
     pub fn stop_at(&self, stop: Stop) {
-        *self.inner.stop.lock().unwrap() = Some(stop);
+        let Stop { method, path, when, containing } = stop;
+        self.add(Rule { method, path, containing, fault: Fault::Silence(when), left: 1 });
     }
 
     /// Resolves once a call has been stopped.
     pub async fn stopped(&self) {
         self.inner.stopped.notified().await;
     }
+
+    /// The next call with this in its path suffers this.
+    pub fn fault(&self, method: Method, path: &'static str, fault: Fault) {
+        self.faults(method, path, "", fault, 1);
+    }
+
+    /// So many of the next calls with this in their path, and this in their body or answer, suffer this.
+    pub fn faults(
+        &self,
+        method: Method,
+        path: &'static str,
+        containing: &'static str,
+        fault: Fault,
+        times: usize,
+    ) {
+        self.add(Rule { method, path, containing, fault, left: times });
+    }
+
+    fn add(&self, rule: Rule) {
+        self.inner.rules.lock().unwrap().push(rule);
+    }
+
+    pub fn clear(&self) {
+        self.inner.rules.lock().unwrap().clear();
+    }
+
+    /// How many calls have suffered something.
+    pub fn suffered(&self) -> usize {
+        self.inner.suffered.load(Ordering::SeqCst)
+    }
+
+    /// Whether a call is under way that the relay does not hold.
+    pub fn is_busy(&self) -> bool {
+        self.inner.busy.load(Ordering::SeqCst) > 0
+    }
+
+    /// Another relay stands there from now on.
+    pub fn redirect(&self, relay: SocketAddr) {
+        *self.inner.relay.lock().unwrap() = relay;
+    }
+}
+
+/// Counts a call as under way until it is dropped.
+struct Busy<'a>(&'a AtomicUsize);
+
+impl<'a> Busy<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Inner {
-    fn stops(&self, method: &Method, path: &str, when: When, body: &[u8]) -> bool {
-        let mut stop = self.stop.lock().unwrap();
-        let fits = stop.as_ref().is_some_and(|stop| {
-            stop.method == *method
-                && path.contains(stop.path)
-                && stop.when == when
-                && String::from_utf8_lossy(body).contains(stop.containing)
-        });
-        if fits {
-            *stop = None;
-            self.stopped.notify_one();
+    fn fault(&self, method: &Method, path: &str, when: When, body: &[u8]) -> Option<Fault> {
+        let mut rules = self.rules.lock().unwrap();
+        let fits = |rule: &Rule| {
+            rule.method == *method
+                && path.contains(rule.path)
+                && rule.fault.when() == when
+                && String::from_utf8_lossy(body).contains(rule.containing)
+        };
+        let at = rules.iter().position(fits)?;
+        let rule = rules.get_mut(at)?;
+        let fault = rule.fault.clone();
+        rule.left -= 1;
+        if rule.left == 0 {
+            rules.remove(at);
         }
-        fits
+        self.suffered.fetch_add(1, Ordering::SeqCst);
+        Some(fault)
     }
 }
 
@@ -90,14 +219,17 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, LIMIT).await.unwrap_or_default();
     let path = parts.uri.path_and_query().map_or_else(String::new, ToString::to_string);
-    if inner.stops(&parts.method, &path, When::BeforeTheRelay, &body) {
-        std::future::pending::<()>().await;
+    let is_held = parts.method == Method::GET && path.contains("/inbox/");
+    let busy = (!is_held).then(|| Busy::new(&inner.busy));
+    if let Some(fault) = inner.fault(&parts.method, &path, When::BeforeTheRelay, &body) {
+        return suffer(&inner, fault, Response::new(Body::empty()), b"", busy).await;
     }
     let mut headers = parts.headers;
     headers.remove("host");
+    let relay = *inner.relay.lock().unwrap();
     let sent = inner
         .http
-        .request(parts.method.clone(), format!("http://{}{path}", inner.relay))
+        .request(parts.method.clone(), format!("http://{relay}{path}"))
         .headers(headers)
         .body(body)
         .send()
@@ -105,17 +237,70 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let Ok(answer) = sent else {
         return Response::builder().status(StatusCode::BAD_GATEWAY).body(Body::empty()).unwrap();
     };
-    let mut response = Response::builder().status(answer.status());
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = answer.status();
     for (name, value) in answer.headers() {
         if name != "transfer-encoding" && name != "content-length" {
-            response = response.header(name, value);
+            response.headers_mut().append(name, value.clone());
         }
     }
     let body = answer.bytes().await.unwrap_or_default();
-    if inner.stops(&parts.method, &path, When::AfterTheRelay, &body) {
-        std::future::pending::<()>().await;
+    if let Some(fault) = inner.fault(&parts.method, &path, When::AfterTheRelay, &body) {
+        return suffer(&inner, fault, response, &body, busy).await;
     }
-    response.body(Body::from(body)).unwrap()
+    *response.body_mut() = Body::from(body);
+    response
+}
+
+/// What becomes of the relay's `response` and its `body`.
+async fn suffer(
+    inner: &Inner,
+    fault: Fault,
+    mut response: Response,
+    body: &[u8],
+    busy: Option<Busy<'_>>,
+) -> Response {
+    *response.body_mut() = match fault {
+        Fault::Silence(_) => {
+            drop(busy);
+            inner.stopped.notify_one();
+            std::future::pending().await
+        }
+        Fault::Cut(_) => {
+            drop(busy);
+            hang_up()
+        }
+        Fault::Refuse { status, retry_after, .. } => {
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            if let Some(secs) = retry_after {
+                response.headers_mut().insert(header::RETRY_AFTER, secs.parse().unwrap());
+            }
+            Body::from(json!({"error": "the proxy's doing", "status": status}).to_string())
+        }
+        Fault::Truncate => {
+            response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+            cut_short(body)
+        }
+        Fault::Replace(bytes) => Body::from(bytes),
+        Fault::Rewrite(change) => {
+            let mut answer = serde_json::from_slice(body).unwrap_or(Value::Null);
+            change(&mut answer);
+            Body::from(answer.to_string())
+        }
+    };
+    response
+}
+
+/// Ends the task of the connection. Unlike `panic!`, it does so without a word.
+pub fn hang_up() -> ! {
+    std::panic::resume_unwind(Box::new("the script said so"))
+}
+
+/// The first half of it, and then nothing, whatever its length was said to be.
+pub fn cut_short(body: &[u8]) -> Body {
+    let half = body.get(..body.len() / 2).unwrap_or_default().to_vec();
+    let end = Err(std::io::Error::other("the script said so"));
+    Body::from_stream(futures_util::stream::iter([Ok(half), end]))
 }
 
 /// A client for plain HTTP on loopback.

@@ -161,6 +161,30 @@ pub(super) fn is_seen(conn: &Connection, agent: &AgentName, id: &MessageId) -> R
     Ok(conn.prepare_cached(sql::IS_SEEN)?.exists(params![agent.as_str(), id.as_str()])?)
 }
 
+pub(super) fn first_unknown(
+    conn: &Connection,
+    agent: &AgentName,
+    ids: Vec<MessageId>,
+) -> Result<Option<MessageId>, StoreError> {
+    for id in ids {
+        let is_held = conn.prepare_cached(sql::HELD_SINCE)?.exists(params![agent.as_str(), id.as_str()])?;
+        if !is_held && !is_seen(conn, agent, &id)? {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn thread_since(
+    conn: &Connection,
+    agent: &AgentName,
+    thread: &str,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut since = conn.prepare_cached(sql::THREAD_SINCE)?;
+    let until: Option<i64> = since.query_row(params![agent.as_str(), thread], |row| row.get(0))?;
+    Ok(until.map(rows::kept_since))
+}
+
 /// Whether the id is new.
 pub(super) fn mark_seen(
     conn: &Connection,

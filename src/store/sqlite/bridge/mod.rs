@@ -143,6 +143,32 @@ impl BridgeStore {
         self.db.call_single("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
     }
 
+    /// The first of these that has neither been dealt with nor is held.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn first_unknown(
+        &self,
+        agent: AgentName,
+        ids: Vec<MessageId>,
+    ) -> Result<Option<MessageId>, StoreError> {
+        let look = move |conn: &rusqlite::Connection| arrivals::first_unknown(conn, &agent, ids);
+        self.db.call_single("bridge_first_unknown", look).await
+    }
+
+    /// When the first message of a thread that is remembered crossed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn thread_since(
+        &self,
+        agent: AgentName,
+        thread: String,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let look = move |conn: &rusqlite::Connection| arrivals::thread_since(conn, &agent, &thread);
+        self.db.call_single("bridge_thread_since", look).await
+    }
+
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
     ///
     /// # Errors

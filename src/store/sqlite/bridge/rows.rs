@@ -18,6 +18,11 @@ pub(super) fn keep_until(now: Timestamp) -> i64 {
     now.plus(std::time::Duration::from_secs(TTL_MAX_SECS)).millis()
 }
 
+/// When something with this [`keep_until`] was written.
+pub(super) fn kept_since(until: i64) -> Timestamp {
+    Timestamp::from_millis(until).minus(std::time::Duration::from_secs(TTL_MAX_SECS))
+}
+
 pub(super) fn damaged(what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged(format!("{what}: {error}"))
 }

@@ -42,6 +42,7 @@ pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, addres
      remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \
      WHERE agent = ?1 AND thread = ?2 AND remote = ?3 ORDER BY session IS NULL ASC, keep_until DESC LIMIT 1";
+pub(crate) const THREAD_SINCE: &str = "SELECT min(keep_until) FROM bridged WHERE agent = ?1 AND thread = ?2";
 pub(crate) const BRIDGED_ACCEPTED: &str = "UPDATE bridged SET thread = coalesce(?3, thread), remote_session = coalesce(?4, remote_session) \
      WHERE agent = ?1 AND id = ?2 AND direction = 'out'";
 pub(crate) const BRIDGED_CLOSE: &str =
@@ -203,6 +204,7 @@ pub(crate) const ALL: &[&str] = &[
     BRIDGED_BY_LOCAL,
     BRIDGED_BY_ID,
     BRIDGED_BY_THREAD,
+    THREAD_SINCE,
     BRIDGED_ACCEPTED,
     BRIDGED_CLOSE,
     FORGET_BRIDGED,

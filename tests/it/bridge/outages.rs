@@ -1,0 +1,105 @@
+//! Everything that a network and an overloaded relay can do to each call of a bridge, with a real relay behind it and in
+//! both generations: nothing lost, nothing twice, and the order of a conversation kept.
+
+use axum::http::Method;
+use redsyn_bridge::store::bridge::generation::Generation;
+
+use super::pair::{Mail, Pair};
+use crate::support::proxy::{Fault, When};
+
+/// What can become of a call that is worth another try.
+fn faults() -> Vec<Fault> {
+    let refuse = |when, status, retry_after| Fault::Refuse { when, status, retry_after };
+    vec![
+        Fault::Cut(When::BeforeTheRelay),
+        Fault::Cut(When::AfterTheRelay),
+        refuse(When::BeforeTheRelay, 500, None),
+        refuse(When::BeforeTheRelay, 502, None),
+        refuse(When::BeforeTheRelay, 503, Some("7")),
+        refuse(When::AfterTheRelay, 503, None),
+        refuse(When::BeforeTheRelay, 429, None),
+        refuse(When::BeforeTheRelay, 429, Some("40")),
+        Fault::Truncate,
+        Fault::Replace(b"<html>"),
+        Fault::Replace(b"{\"items\": [{\"v\": 1,"),
+    ]
+}
+
+/// Which bridge makes the call that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    Asks,
+    Answers,
+}
+
+/// Two requests of one conversation, the first with a body that travels in a zip, and an answer to it: once without a
+/// fault, and once for each.
+async fn through(
+    generation: Generation,
+    caller: Caller,
+    method: Method,
+    path: &'static str,
+    containing: &'static str,
+) {
+    let pair = Pair::new(generation, generation).await;
+    let long = "long ".repeat(14_000);
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    let none: [Option<Fault>; 1] = [None];
+    for (n, fault) in none.into_iter().chain(faults().into_iter().map(Some)).enumerate() {
+        let proxy = if caller == Caller::Asks { &pair.a.proxy } else { &pair.b.proxy };
+        let before = proxy.suffered();
+        if let Some(fault) = &fault {
+            proxy.faults(method.clone(), path, containing, fault.clone(), 1);
+        }
+        let [first, second, reply] = ["a", "b", "r"].map(|letter| format!("{letter}{n}"));
+        pair.a.says(&first, &long, None, None, pair.now()).await;
+        pair.a.says(&second, "short", Some(&first), None, pair.now()).await;
+        asked.extend([(first.clone(), long.clone(), None), (second.clone(), "short".to_owned(), None)]);
+        let what = format!("{fault:?} of {path}: both requests have come");
+        pair.until(&what, async || pair.b.came().await >= asked.len()).await;
+        pair.b.says(&reply, "yes", Some(&first), Some(&first), pair.now()).await;
+        answered.push((reply, "yes".to_owned(), Some(first.clone())));
+        let what = format!("{fault:?} of {path}: the answer has come");
+        pair.until(&what, async || pair.a.came().await >= answered.len()).await;
+        pair.quiet().await;
+        assert_eq!(proxy.suffered() - before, usize::from(fault.is_some()), "{fault:?} of {path}");
+        assert_eq!(pair.a.status(&first).await, pair.a.done(), "{fault:?}");
+        assert_eq!(pair.a.status(&second).await, "leased", "{fault:?}");
+        assert_eq!(pair.a.thread(&pair.world, &first).await.len(), 3, "{fault:?}");
+    }
+    let ids = |mail: &[Mail]| mail.iter().map(|(id, ..)| id.clone()).collect::<Vec<_>>();
+    let (came, back) = (pair.b.mail().await, pair.a.mail().await);
+    assert_eq!((ids(&came), ids(&back)), (ids(&asked), ids(&answered)));
+    assert!(came == asked && back == answered, "what came is not what was said");
+}
+
+macro_rules! calls {
+    ($($name:ident: $caller:ident $method:ident $path:literal $containing:literal;)*) => {
+        mod first_generation {
+            use super::*;
+            $(#[tokio::test]
+            async fn $name() {
+                through(Generation::V1, Caller::$caller, Method::$method, $path, $containing).await;
+            })*
+        }
+
+        mod second_generation {
+            use super::*;
+            $(#[tokio::test]
+            async fn $name() {
+                through(Generation::V2, Caller::$caller, Method::$method, $path, $containing).await;
+            })*
+        }
+    };
+}
+
+calls! {
+    the_key_of_the_recipient: Asks GET "/key" "";
+    the_request: Asks POST "/messages" "";
+    the_answer: Answers POST "/messages" "";
+    the_take_of_a_request: Answers GET "/inbox/" "";
+    the_take_of_the_answer: Asks GET "/inbox/" "";
+    the_files: Answers GET "/files" "";
+    the_ack_of_a_request: Answers POST "/ack" "";
+    the_ack_of_the_answer: Asks POST "/ack" "";
+}

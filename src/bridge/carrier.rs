@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::bells::Bells;
 use super::directory::Directory;
+use super::lacks::Lacks;
 use super::mapping::{self, CannotLeave};
 use super::names::{CurrentNames, Meant, Names};
 use super::options::Options;
@@ -51,6 +52,7 @@ pub struct BridgeCarrier {
     /// Rings local agents.
     pub bells: Bells,
     pub directory: Directory,
+    pub lacks: Arc<Lacks>,
     /// The generation of each agent's last take, as far as this process has seen.
     pub taking: Mutex<HashMap<AgentName, Generation>>,
 }
@@ -77,6 +79,7 @@ impl BridgeCarrier {
             in_flight: InFlight::default(),
             bells: Bells::default(),
             directory: Directory::default(),
+            lacks: Arc::default(),
             taking: Mutex::default(),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::carrier::BridgeCarrier;
+use super::lacks::Call;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::Party;
 use crate::proto::redsyn::address::AgentAddress;
@@ -72,7 +73,18 @@ impl BridgeCarrier {
         }
         known.asked = Some(now);
         let answer = tokio::select! {
-            answer = client.directory() => answer.ok(),
+            answer = client.directory() => match answer {
+                Ok(agents) => {
+                    self.lacks.has(Call::Directory);
+                    Some(agents)
+                }
+                Err(error) => {
+                    if error.is_not_offered() {
+                        self.lacks.note(Call::Directory, &error);
+                    }
+                    None
+                }
+            },
             () = self.clock.sleep(PATIENCE) => None,
         };
         known.is_current = answer.is_some();

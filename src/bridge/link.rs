@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 
 use super::keys::KeyRing;
+use super::lacks::{Call, Lacks};
 use super::names::CurrentNames;
 use crate::domain::backoff::full_jitter;
 use crate::domain::clock::{SharedClock, Timestamp};
@@ -52,6 +53,10 @@ pub struct Link {
     refused: std::sync::Mutex<Vec<(AgentName, String)>>,
     /// When a 404 last made us introduce ourselves, in milliseconds.
     after_404: AtomicI64,
+    /// The calls that the relay does not have.
+    pub lacks: Arc<Lacks>,
+    /// The introduction after which it was found out whether there are keys.
+    keys_looked_for: AtomicU64,
 }
 
 impl Link {
@@ -77,7 +82,24 @@ impl Link {
             introductions: AtomicU64::new(0),
             refused: std::sync::Mutex::default(),
             after_404: AtomicI64::new(i64::MIN),
+            lacks: Arc::default(),
+            keys_looked_for: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn client(&self) -> &RelayClient {
+        &self.client
+    }
+
+    /// True once after each introduction.
+    pub(super) fn has_to_look_for_keys(&self) -> bool {
+        let now = self.introductions();
+        self.keys_looked_for.swap(now, Ordering::AcqRel) != now
+    }
+
+    /// How the API date that the relay uses differs from the one it is asked for.
+    pub fn lacks_date(&self) -> Option<String> {
+        self.client.lacks_date()
     }
 
     pub fn state(&self) -> LinkState {
@@ -101,9 +123,13 @@ impl Link {
     /// # Errors
     /// In words for a person, when it does not say.
     pub async fn probe(&self) -> Result<i64, String> {
-        if let Err(error) = self.client.get("/me").await {
-            self.lost(&error);
-            return Err(explain(&error));
+        match self.client.get("/me").await {
+            Ok(_) => self.lacks.has(Call::Me),
+            Err(error) if error.is_not_offered() => self.lacks.note(Call::Me, &error),
+            Err(error) => {
+                self.lost(&error);
+                return Err(explain(&error));
+            }
         }
         self.found();
         Ok(self.client.relay_now().millis().saturating_sub(self.clock.now().millis()))
@@ -217,7 +243,13 @@ impl Link {
                 Err(error) => tracing::error!(%error, "keys_not_rotated"),
             }
         }
-        self.client.register_key(&self.keys.current().registration()).await
+        match self.client.register_key(&self.keys.current().registration()).await {
+            Ok(()) => self.lacks.has(Call::RegisterKey),
+            // Whether the URL is wrong altogether, the announcements tell.
+            Err(error) if error.is_not_offered() => self.lacks.note(Call::RegisterKey, &error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Subscribes to the configured topics, and unsubscribes from those that have left the configuration. What the
@@ -231,7 +263,11 @@ impl Link {
         for (address, topic) in &wanted {
             match self.client.subscribe(address, topic).await {
                 // Remembered only now: the worst that a crash before this does is one subscription too many.
-                Ok(()) => self.remember(address, topic, true).await,
+                Ok(()) => {
+                    self.lacks.has(Call::Subscriptions);
+                    self.remember(address, topic, true).await;
+                }
+                Err(error) if error.is_not_offered() => self.lacks.note(Call::Subscriptions, &error),
                 Err(error) if error.is_worth_retrying() => return Err(error),
                 Err(error) => tracing::error!(%address, %topic, %error, "topic_not_subscribed"),
             }
@@ -246,7 +282,7 @@ impl Link {
         for (address, topic) in remembered.into_iter().filter(|one| !wanted.contains(one)) {
             match self.client.unsubscribe(&address, &topic).await {
                 Ok(()) => self.remember(&address, &topic, false).await,
-                Err(error) if error.is_worth_retrying() => return Err(error),
+                Err(error) if error.is_worth_retrying() && !error.is_not_offered() => return Err(error),
                 Err(error) => tracing::error!(%address, %topic, %error, "topic_not_unsubscribed"),
             }
         }

@@ -10,6 +10,7 @@ pub mod events;
 pub mod inbound;
 mod judge;
 pub mod keys;
+pub mod lacks;
 pub mod link;
 pub mod mapping;
 pub mod names;

@@ -44,10 +44,13 @@ impl Outbound {
             Encrypt::Never => self.keyless(address, encrypt).await,
             Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {
                 Some(answer) => self.checked(address, &answer).await,
-                None if encrypt == Encrypt::Require => {
-                    return Ok(Recipient::Nobody(self.unsealable(address).await?));
+                None => {
+                    self.link.found_no_key().await;
+                    if encrypt == Encrypt::Require {
+                        return Ok(Recipient::Nobody(self.unsealable(address).await?));
+                    }
+                    self.keyless(address, encrypt).await
                 }
-                None => self.keyless(address, encrypt).await,
             },
         };
         Ok(match recipient {

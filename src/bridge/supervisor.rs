@@ -109,6 +109,7 @@ impl Bridge {
             bells: bells.clone(),
             taking: Mutex::default(),
             directory: Directory::default(),
+            lacks: Arc::clone(&link.lacks),
             store: store.clone(),
             names: Arc::clone(&names),
             presence: Arc::clone(&presence),

@@ -57,7 +57,8 @@ fn status_text(answer: &Value) -> String {
     }
     row("relay", relay_line(relay, flag(answer, "running")));
     for lack in list(relay, "lacks") {
-        row("", format!("lacks {}: {}", text(lack, "agent"), text(lack, "why")));
+        let what = if lack.get("agent").is_some() { text(lack, "agent") } else { text(lack, "call") };
+        row("", format!("lacks {what}: {}", text(lack, "why")));
     }
     let held = answer.get("held").unwrap_or(&empty);
     let (inbound, outbound) = (number(held, "inbound"), number(held, "outbound"));

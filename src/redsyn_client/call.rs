@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::dates::Dates;
 use super::error::{CallError, Refusal};
 use super::time::RelayTime;
 use crate::crypto::base64url;
@@ -40,7 +41,7 @@ pub struct RelayClient {
     http: reqwest::Client,
     base: Arc<str>,
     token: Secret,
-    version: Arc<str>,
+    dates: Arc<Dates>,
     time: Arc<RelayTime>,
     last_success: Arc<AtomicI64>,
 }
@@ -95,14 +96,14 @@ impl RelayClient {
     /// When no TLS configuration can be built, or the token or the date cannot be sent as headers.
     pub fn new(base: &Url, token: Secret, version: &str, clock: SharedClock) -> Result<Self, CallError> {
         // Several parts may build clients; the first installs the provider and the rest find it.
-        for (name, text) in [("token", token.expose()), ("version", version)] {
+        let header = |name: &str, text: &str| {
             // Without this, every call would fail as if the relay had not answered.
-            if HeaderValue::from_str(text).is_err() {
-                return Err(CallError::Malformed(format!(
-                    "the {name} has characters that no header can carry"
-                )));
-            }
-        }
+            HeaderValue::from_str(text).map_err(|_| {
+                CallError::Malformed(format!("the {name} has characters that no header can carry"))
+            })
+        };
+        header("token", token.expose())?;
+        let dates = Arc::new(Dates::new(header("version", version)?));
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION")))
@@ -120,7 +121,7 @@ impl RelayClient {
             http,
             base: base.as_str().trim_end_matches('/').into(),
             token,
-            version: version.into(),
+            dates,
             time: Arc::new(RelayTime::new(clock)),
             last_success: Arc::new(AtomicI64::new(i64::MIN)),
         })
@@ -134,6 +135,11 @@ impl RelayClient {
     /// The moment on our clock that the relay calls `relay`.
     pub fn to_local(&self, relay: Timestamp) -> Timestamp {
         self.time.to_local(relay)
+    }
+
+    /// How the API date that the relay uses differs from the one it is asked for.
+    pub fn lacks_date(&self) -> Option<String> {
+        self.dates.lacks()
     }
 
     /// When a call last succeeded, by the relay's clock.
@@ -176,8 +182,8 @@ impl RelayClient {
     /// See [`CallError`].
     pub async fn agent_key(&self, agent: &AgentAddress) -> Result<Option<KeyAnswer>, CallError> {
         match self.json(self.request(Method::GET, &format!("/agents/{agent}/key"))).await {
-            Ok(answer) => Ok(Some(answer)),
-            Err(CallError::Refused(refusal)) if refusal.status() == 404 => Ok(None),
+            Ok(answer) => Ok(Some(answer).filter(|answer: &KeyAnswer| !answer.is_empty())),
+            Err(error) if error.is_not_offered() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -305,11 +311,28 @@ impl RelayClient {
         self.http
             .request(method, format!("{}{path}", self.base))
             .bearer_auth(self.token.expose())
-            .header(VERSION_HEADER, &*self.version)
             .timeout(CALL_TIMEOUT)
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let again = request.try_clone();
+        let tried = self.dates.used();
+        let answer = self.once(request, tried.clone()).await;
+        let known = answer.as_ref().err().and_then(CallError::known_dates);
+        if let (Some(again), Some(known)) = (again, known)
+            && self.dates.fall_back(&tried, known)
+        {
+            return self.once(again, self.dates.used()).await;
+        }
+        answer
+    }
+
+    async fn once<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        date: HeaderValue,
+    ) -> Result<T, CallError> {
+        let request = request.header(VERSION_HEADER, date);
         let mut answer = request.send().await.map_err(|error| CallError::NoAnswer(error_chain(&error)))?;
         if let Some(date) = answer.headers().get(DATE).and_then(|date| date.to_str().ok()) {
             self.time.learn(date);
@@ -330,8 +353,9 @@ impl RelayClient {
             }
         }
         if status.is_success() {
-            let value =
-                serde_json::from_slice(&bytes).map_err(|error| CallError::Malformed(place(&error)))?;
+            self.dates.answered(answer.headers().get(VERSION_HEADER));
+            let value = serde_json::from_slice(&legible(bytes))
+                .map_err(|error| CallError::Malformed(place(&error)))?;
             self.last_success.store(self.time.now().millis(), Ordering::Relaxed);
             return Ok(value);
         }
@@ -358,6 +382,22 @@ fn encoded(parts: &[&str]) -> Result<String, CallError> {
         segments.extend(parts);
     }
     Ok(path.path().to_owned())
+}
+
+/// What is no UTF-8 in an answer becomes what is no readable text: half an emoji. The answer can still be taken apart,
+/// and only the item that it lies in cannot be read. Twice, so that a backslash before it escapes no more than the first.
+fn legible(bytes: Vec<u8>) -> Vec<u8> {
+    if std::str::from_utf8(&bytes).is_ok() {
+        return bytes;
+    }
+    let mut legible = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        legible.extend_from_slice(chunk.valid().as_bytes());
+        if !chunk.invalid().is_empty() {
+            legible.extend_from_slice(br"\ud800\ud800");
+        }
+    }
+    legible
 }
 
 fn readable(item: &RawValue) -> Option<Value> {

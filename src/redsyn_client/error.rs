@@ -47,6 +47,19 @@ impl CallError {
         }
     }
 
+    /// The relay has no such call, or nothing of that name: for a call without a name in its path that is one.
+    pub fn is_not_offered(&self) -> bool {
+        matches!(self.status(), Some(404 | 405 | 501))
+    }
+
+    /// The API dates that the relay knows, when it did not know ours.
+    pub(super) fn known_dates(&self) -> Option<&[String]> {
+        match self {
+            Self::Refused(refusal) if refusal.status() == 400 => refusal.body.versions.as_deref(),
+            _ => None,
+        }
+    }
+
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,

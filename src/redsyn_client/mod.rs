@@ -1,6 +1,7 @@
 //! The REDSYN HTTP client: the only place that names reqwest. It speaks; what to say and when is the bridge's.
 
 mod call;
+mod dates;
 mod error;
 mod time;
 

@@ -26,7 +26,10 @@ pub struct KeyAnswer {
     #[serde(default)]
     pub node: String,
     pub signing_key: String,
+    #[serde(default, deserialize_with = "text_or_null")]
     pub enc_key: String,
+    /// Without one, `enc_key` is nobody's.
+    #[serde(default, deserialize_with = "text_or_null")]
     pub enc_sig: String,
     /// Opaque text for people to compare.
     #[serde(default)]
@@ -65,11 +68,20 @@ impl KeyRegistration {
     }
 }
 
+fn text_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 fn given(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
 impl KeyAnswer {
+    /// Of a node that only signs: there is nothing to seal for.
+    pub fn is_empty(&self) -> bool {
+        self.enc_key.is_empty() && self.enc_sig.is_empty()
+    }
+
     /// The keys it gives, if `enc_sig` holds. Says nothing of whose they are; see [`KeyAnswer::decide`].
     pub fn check(&self) -> Result<NodeKeys, KeysError> {
         let signing_key = self.signing_key.parse().map_err(KeysError::SigningKey)?;

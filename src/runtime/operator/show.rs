@@ -67,12 +67,12 @@ impl Operator {
         let connected = control.link.is_connected();
         let silent = "no call has succeeded in the last minute";
         let why = why.or_else(|| (!connected).then(|| silent.to_owned()));
-        let lacks: Vec<Value> = control
-            .link
-            .refused()
-            .into_iter()
-            .map(|(agent, why)| json!({"agent": agent.as_str(), "why": why}))
-            .collect();
+        let agents = control.link.refused().into_iter();
+        let agents = agents.map(|(agent, why)| json!({"agent": agent.as_str(), "why": why}));
+        let calls = control.link.lacks.all().into_iter();
+        let calls = calls.map(|(call, why)| json!({"call": call.as_str(), "why": why}));
+        let date = control.link.lacks_date().map(|why| json!({"call": "Redsyn-Version", "why": why}));
+        let lacks: Vec<Value> = agents.chain(calls).chain(date).collect();
         json!({
             "mode": mode, "url": url, "connected": connected, "state": state, "since": since.map(time),
             "why": why, "lastSuccess": control.link.last_success().map(time), "lacks": lacks,

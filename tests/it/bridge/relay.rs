@@ -56,6 +56,8 @@ struct Inner {
     clock: ManualClock,
     skew_secs: Mutex<i64>,
     has_forgotten: AtomicBool,
+    /// What it says in `Redsyn-Version`.
+    date: Mutex<Option<String>>,
     calls: watch::Sender<Vec<Call>>,
     script: Mutex<Vec<(String, Say)>>,
     keys: Mutex<HashMap<String, Value>>,
@@ -82,6 +84,7 @@ impl Relay {
             clock,
             skew_secs: Mutex::default(),
             has_forgotten: AtomicBool::new(false),
+            date: Mutex::default(),
             calls: watch::Sender::default(),
             script: Mutex::default(),
             keys: Mutex::default(),
@@ -107,6 +110,11 @@ impl Relay {
     /// It knows no key of the node any more, until it is given one.
     pub fn forget_the_node(&self) {
         self.inner.has_forgotten.store(true, Ordering::SeqCst);
+    }
+
+    /// The API date of its answers from now on.
+    pub fn answer_as_of(&self, date: &str) {
+        *self.inner.date.lock().unwrap() = Some(date.to_owned());
     }
 
     /// What `GET /agents/<address>/key` answers from now on.
@@ -189,6 +197,9 @@ async fn answer(State(relay): State<Arc<Inner>>, request: Request) -> Response {
     let secs = relay.clock.now().secs() + *relay.skew_secs.lock().unwrap();
     let date = UNIX_EPOCH + Duration::from_secs(u64::try_from(secs).unwrap());
     response.headers_mut().insert(header::DATE, httpdate::fmt_http_date(date).parse().unwrap());
+    if let Some(date) = &*relay.date.lock().unwrap() {
+        response.headers_mut().insert("redsyn-version", date.parse().unwrap());
+    }
     response
 }
 

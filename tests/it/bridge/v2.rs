@@ -34,7 +34,7 @@ fn after(secs: u64) -> Timestamp {
 }
 
 /// A request of `close` to the contact `bob`.
-fn request(id: &str) -> NewMessage {
+pub fn request(id: &str) -> NewMessage {
     NewMessage {
         id: DshId::new(id),
         root_id: format!("root of {id}"),

@@ -134,8 +134,30 @@ pub fn to_v2(message: &local::NewMessage, agent: &AgentName) -> v2::NewMessage {
     }
 }
 
+/// The additive field that goes with what [`to_v2`] makes: the second generation has no wish for a receipt.
+pub fn redsyn_for_v2(message: &local::NewMessage) -> Value {
+    let mut redsyn = message.redsyn.clone().unwrap_or_else(|| json!({}));
+    if message.ack
+        && let Some(fields) = redsyn.as_object_mut()
+        && let Some(envelope) = fields.entry("envelope").or_insert_with(|| json!({})).as_object_mut()
+    {
+        envelope.insert("ack".into(), json!(true));
+    }
+    redsyn
+}
+
+fn take_ack(redsyn: &mut Value) -> bool {
+    let Some(fields) = redsyn.as_object_mut() else { return false };
+    let Some(envelope) = fields.get_mut("envelope").and_then(Value::as_object_mut) else { return false };
+    let ack = envelope.remove("ack").is_some();
+    if envelope.is_empty() {
+        fields.remove("envelope");
+    }
+    ack
+}
+
 /// The same message, which [`to_v2`] has made, in the words of the first.
-pub fn to_v1(message: &v2::NewMessage, redsyn: Value, agent: &AgentName) -> local::NewMessage {
+pub fn to_v1(message: &v2::NewMessage, mut redsyn: Value, agent: &AgentName) -> local::NewMessage {
     let is_text = redsyn.get("type").and_then(Value::as_str) != Some("application/json");
     let data = if is_text { None } else { serde_json::from_str(&message.body).ok() };
     let body = match data {
@@ -161,6 +183,7 @@ pub fn to_v1(message: &v2::NewMessage, redsyn: Value, agent: &AgentName) -> loca
     local.reply_to.clone_from(&parent);
     local.parent_id = parent;
     local.expires_at = Some(message.expires_at);
+    local.ack = take_ack(&mut redsyn);
     local.redsyn = Some(redsyn);
     local
 }
@@ -187,22 +210,27 @@ mod tests {
         let agent = AgentName::parse("Close").unwrap();
         let envelope = json!({"context": "c", "topic": "t", "session_ref": "s", "execution_mode": "write",
                               "allow_shared_write": true});
-        for (body, kind) in [
-            (r#"{"text":"hi"}"#, "text/plain"),
-            (r#"{"a":1,"text":"hi"}"#, "application/json"),
-            (r#"{"data":[1]}"#, "application/json"),
+        for (body, kind, ack) in [
+            (r#"{"text":"hi"}"#, "text/plain", false),
+            (r#"{"a":1,"text":"hi"}"#, "application/json", true),
+            (r#"{"data":[1]}"#, "application/json", false),
         ] {
             let redsyn = json!({"kind": "request", "type": kind, "envelope": envelope});
-            let message = arrived(body, redsyn.clone());
+            let message = local::NewMessage { ack, ..arrived(body, redsyn) };
             let over = to_v2(&message, &agent);
             assert_eq!(
                 (over.target.as_str(), over.mode, over.allow_shared_write),
                 ("close", Mode::Write, true)
             );
             assert_eq!(Value::Object(envelope_of(&over)), envelope);
-            let back = to_v1(&over, redsyn, &agent);
+            let back = to_v1(&over, redsyn_for_v2(&message), &agent);
             assert_eq!(back, message, "{body}");
         }
+        let wished = local::NewMessage { ack: true, ..arrived("{}", json!({"kind": "request"})) };
+        let redsyn = redsyn_for_v2(&wished);
+        assert_eq!(redsyn["envelope"], json!({"ack": true}));
+        let back = to_v1(&to_v2(&wished, &agent), redsyn, &agent);
+        assert_eq!((back.ack, back.redsyn), (true, wished.redsyn));
     }
 
     #[test]

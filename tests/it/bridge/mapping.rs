@@ -55,7 +55,7 @@ fn arrives(id: &DshId, kind: &str, parcel: Parcel) -> (local::NewMessage, Option
     (arrival.message, arrival.zip)
 }
 
-fn json_value() -> impl Strategy<Value = Value> {
+pub fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

@@ -10,7 +10,8 @@ use redsyn_bridge::domain::clock::{Clock, ManualClock, SharedClock, SystemClock}
 use redsyn_bridge::domain::random::SystemRandom;
 use redsyn_bridge::proto::redsyn::ids::VERSION;
 use redsyn_bridge::redsyn_client::RelayClient;
-use redsyn_bridge::runtime::relay_host::RelayHost;
+use redsyn_bridge::relay::{Service, Settings};
+use redsyn_bridge::runtime::relay_host::{RelayHost, RelayStore};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -39,6 +40,8 @@ impl Member {
 pub struct World {
     pub clock: ManualClock,
     pub relay: RelayHost,
+    /// What the relay's operator can do.
+    pub service: Arc<Service>,
     pub ana: Member,
     pub bob: Member,
     pub folder: TempDir,
@@ -48,15 +51,12 @@ impl World {
     pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(SystemClock.now());
-        let relay = RelayHost::start(
-            &folder.path().join("relay"),
-            "127.0.0.1:0",
-            "the test's port",
-            Arc::new(clock.clone()),
-            SystemRandom::shared(),
-        )
-        .await
-        .unwrap();
+        let data = folder.path().join("relay");
+        let store =
+            RelayStore::open(&data, Settings::default(), Arc::new(clock.clone()), SystemRandom::shared());
+        let store = store.await.unwrap();
+        let service = Arc::clone(&store.service);
+        let relay = store.listen("127.0.0.1:0", "the test's port").await.unwrap();
         let ana = relay.add_person("ana@acme.example", "enterprise", "laptop").await.unwrap();
         let bob = relay.add_person("bob@globex.example", "enterprise", "laptop").await.unwrap();
         let ana = Member { org: "acme", team: "finance", user: "ana", agent: "close", token: ana };
@@ -66,7 +66,17 @@ impl World {
         found(&bob, &url).await;
         link(&ana, &bob, &url).await;
         link(&bob, &ana, &url).await;
-        Self { clock, relay, ana, bob, folder }
+        Self { clock, relay, service, ana, bob, folder }
+    }
+
+    /// Gives the member another node, and takes away the one they have.
+    pub async fn replace_token(&self, email: &str) -> Secret {
+        let mut people = self.service.list().await.unwrap();
+        people.retain(|one| one.person.email == email);
+        let person = people.remove(0);
+        let token = self.service.create_node(person.person.id, "desk").await.unwrap();
+        self.service.remove_node(person.nodes[0].id).await.unwrap();
+        token
     }
 
     pub fn url(&self) -> String {

@@ -13,7 +13,7 @@ use crate::proto::dsh::v2::message::Kind;
 use crate::proto::dsh::v2::name::Name;
 use crate::store::StoreError;
 use crate::store::bridge::OutboxEntry;
-use crate::store::bridge::generation::{Generation, to_v1, to_v2};
+use crate::store::bridge::generation::{Generation, redsyn_for_v2, to_v1, to_v2};
 use crate::store::local::NewMessage;
 use crate::store::sqlite::{local, v2};
 use crate::store::v2::NewMessage as V2Message;
@@ -170,7 +170,7 @@ pub(super) fn insert_v2(
     if v2::insert_message(conn, &new, Some(&new.target))?.duplicate {
         return Err(StoreError::Other(format!("no local id is free for {}", new.id)));
     }
-    let redsyn = message.redsyn.unwrap_or_default().to_string();
+    let redsyn = redsyn_for_v2(&message).to_string();
     conn.prepare_cached(sql::V2_ARRIVAL)?.execute(params![new.id.as_str(), redsyn, zip])?;
     Ok(new.id)
 }

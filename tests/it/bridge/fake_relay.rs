@@ -14,9 +14,9 @@ use crate::support::proxy::http;
 use crate::support::world::{Member, write};
 use crate::support::zips::{member_of, zip_of};
 
-struct FakeRelay {
+pub struct FakeRelay {
     child: Child,
-    base: String,
+    pub base: String,
 }
 
 impl Drop for FakeRelay {
@@ -41,7 +41,7 @@ const CONFIG: &str = r#"{
 }"#;
 
 /// `None` where the kit is not there: the tests of our own relay then stand alone.
-fn fake_relay(folder: &std::path::Path) -> Option<FakeRelay> {
+pub fn fake_relay(folder: &std::path::Path) -> Option<FakeRelay> {
     let (kit, python) = (std::env::var("REDSYN_KIT").ok()?, std::env::var("REDSYN_KIT_PYTHON").ok()?);
     write(folder, "fake.json", CONFIG);
     let mut child = Command::new(python)
@@ -58,13 +58,13 @@ fn fake_relay(folder: &std::path::Path) -> Option<FakeRelay> {
     Some(FakeRelay { child, base })
 }
 
-async fn outside(relay: &FakeRelay, path: &str) -> Value {
+pub async fn outside(relay: &FakeRelay, path: &str) -> Value {
     let root = relay.base.strip_suffix("/redsyn/v1").unwrap();
     http().get(format!("{root}{path}")).send().await.unwrap().json().await.unwrap()
 }
 
 /// Two members of the relay's two organisations.
-fn members() -> (Member, Member) {
+pub fn members() -> (Member, Member) {
     let member = |org, team, user, agent, token| Member { org, team, user, agent, token: Secret::new(token) };
     (
         member("acme", "finance", "ana", "close", "tok-ana"),
@@ -72,7 +72,7 @@ fn members() -> (Member, Member) {
     )
 }
 
-async fn control(relay: &FakeRelay, order: Value) {
+pub async fn control(relay: &FakeRelay, order: Value) {
     let root = relay.base.strip_suffix("/redsyn/v1").unwrap();
     let answer = http().post(format!("{root}/_control")).body(order.to_string()).send().await.unwrap();
     assert!(answer.status().is_success(), "{order}: {}", answer.text().await.unwrap());

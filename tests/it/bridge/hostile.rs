@@ -50,8 +50,10 @@ async fn got(world: &World, generation: Generation) -> Vec<String> {
     ours
 }
 
+type Change = fn(&mut Value);
+
 /// What a relay may do to a signed envelope with files, by name.
-fn changes() -> Vec<(&'static str, fn(&mut Value))> {
+fn changes() -> Vec<(&'static str, Change)> {
     fn flip(text: &mut Value) {
         let mut bytes = base64url::decode(text.as_str().unwrap()).unwrap();
         bytes[0] ^= 1;

@@ -6,6 +6,7 @@ use redsyn_bridge::store::bridge::generation::Generation;
 
 use super::pair::{Mail, Pair};
 use crate::support::proxy::{Fault, When};
+use crate::support::world::World;
 
 /// What can become of a call that is worth another try.
 fn faults() -> Vec<Fault> {
@@ -102,4 +103,27 @@ calls! {
     the_files: Answers GET "/files" "";
     the_ack_of_a_request: Answers POST "/ack" "";
     the_ack_of_the_answer: Asks POST "/ack" "";
+}
+
+#[tokio::test]
+async fn the_introduction_of_a_node() {
+    let world = World::new().await;
+    let mut pair = Pair::with(world, Generation::V1, Generation::V1, ", topics: [general/news]").await;
+    let mut asked = Vec::new();
+    for path in ["/nodes/key", "/agents/", "/subscriptions"] {
+        for fault in faults() {
+            pair.a.proxy.fault(Method::PUT, path, fault);
+            let Pair { world, a, b } = pair;
+            let (a, suffered) = (a.restarted(&world).await, asked.len() + 1);
+            pair = Pair { world, a, b };
+            let id = format!("m{}", asked.len());
+            pair.a.says(&id, "?", None, None, pair.now()).await;
+            asked.push(id);
+            pair.until(path, async || pair.b.came().await >= asked.len()).await;
+            assert_eq!(pair.a.proxy.suffered(), suffered, "{path}");
+        }
+    }
+    pair.quiet().await;
+    assert_eq!(pair.b.ids().await, asked);
+    assert!(pair.a.ids().await.is_empty());
 }

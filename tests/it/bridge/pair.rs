@@ -179,7 +179,7 @@ impl Side {
     /// A request to the other side's agent, in the first generation.
     pub fn v1(&self, id: &str, now: Timestamp) -> local::NewMessage {
         let to = Party::new(self.other.address());
-        let mut message = local::NewMessage::new(DshId::new(id), &self.agent(), to, now);
+        let mut message = local::NewMessage::new(DshId::new(id), self.agent(), to, now);
         message.kind = V1Kind::Request;
         message
     }

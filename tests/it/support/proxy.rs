@@ -158,10 +158,6 @@ impl Proxy {
         self.inner.rules.lock().unwrap().push(rule);
     }
 
-    pub fn clear(&self) {
-        self.inner.rules.lock().unwrap().clear();
-    }
-
     /// How many calls have suffered something.
     pub fn suffered(&self) -> usize {
         self.inner.suffered.load(Ordering::SeqCst)

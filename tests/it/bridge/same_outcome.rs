@@ -15,9 +15,10 @@ use crate::support::zips::{member_of, zip_of};
 /// Longer than the one message that is to expire may wait.
 const PAST_THE_TTL: u64 = 61;
 /// Of Bob: takes mail from Ana; whom the policy leaves out; nobody is ever there.
-const BOBS: &str = "{billing: {allow: [org:acme]}, desk: {allow: [org:acme]}, audit: {allow: [team:erp]}, \
+const BOBS: &str = " {billing: {allow: [org:acme]}, desk: {allow: [org:acme]}, audit: {allow: [team:erp]}, \
                     sleepy: {allow: [org:acme]}}";
-const ANAS: &str = "{close: {allow: [org:globex]}, clerk: {allow: [org:globex], topics: [finance/invoices]}}";
+const ANAS: &str =
+    " {close: {allow: [org:globex]}, clerk: {allow: [org:globex], topics: [finance/invoices]}}";
 
 /// A relay whose time can be moved.
 enum Relay {

@@ -33,16 +33,16 @@ impl BridgeProcess {
 
     /// The same on a storage of choice.
     pub fn start_on(storage: &str, folder: &Path, member: &Member, other: &Member, relay: &str) -> Self {
-        let agents = format!("{{{}: {{allow: [\"org:{}\"]}}}}", member.agent, other.org);
+        let agents = format!("\n    {}:\n      allow: [\"org:{}\"]", member.agent, other.org);
         Self::start_with(storage, folder, member, relay, &agents)
     }
 
-    /// The same with these `agents`.
+    /// The same with these `agents`: what follows that key in the file.
     pub fn start_with(storage: &str, folder: &Path, member: &Member, relay: &str, agents: &str) -> Self {
         let port = free_port();
         let config = format!(
             "broker:\n  port: {port}\n  secret: test-secret\n  dataDir: ./data\n  storage: {storage}\n  rateLimitLoopback: 1000000\n\
-             redsyn:\n  relay: {relay}\n  token: {}\n  scope: {}/{}/{}\n  agents: {agents}\n",
+             redsyn:\n  relay: {relay}\n  token: {}\n  scope: {}/{}/{}\n  agents:{agents}\n",
             member.token.expose(),
             member.org,
             member.team,

@@ -98,7 +98,7 @@ struct Inner {
     rules: Mutex<Vec<Rule>>,
     suffered: AtomicUsize,
     stopped: Notify,
-    /// Calls under way that nobody holds.
+    /// Calls under way that the relay does not hold.
     busy: AtomicUsize,
 }
 
@@ -230,6 +230,8 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         .body(body)
         .send()
         .await;
+    // What was held is under way again.
+    let busy = busy.unwrap_or_else(|| Busy::new(&inner.busy));
     let Ok(answer) = sent else {
         return Response::builder().status(StatusCode::BAD_GATEWAY).body(Body::empty()).unwrap();
     };
@@ -242,7 +244,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     }
     let body = answer.bytes().await.unwrap_or_default();
     if let Some(fault) = inner.fault(&parts.method, &path, When::AfterTheRelay, &body) {
-        return suffer(&inner, fault, response, &body, busy).await;
+        return suffer(&inner, fault, response, &body, Some(busy)).await;
     }
     *response.body_mut() = Body::from(body);
     response

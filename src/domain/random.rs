@@ -23,8 +23,17 @@ impl dyn Random {
     /// A version 7 UUID in its usual text form: those of one time stand together in an index, so that to store one
     /// touches a page that is in use anyway. `millis` is the Unix time; times before 1970 count as 0.
     pub fn uuid_at(&self, millis: i64) -> String {
+        self.ordered(millis).to_string()
+    }
+
+    /// The same as 32 lower-case hex characters.
+    pub fn hex_at(&self, millis: i64) -> String {
+        self.ordered(millis).simple().to_string()
+    }
+
+    fn ordered(&self, millis: i64) -> uuid::Uuid {
         let millis = u64::try_from(millis).unwrap_or_default();
-        uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes::<10>()).into_uuid().to_string()
+        uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes::<10>()).into_uuid()
     }
 
     /// A version 4 UUID in its usual text form.
@@ -69,5 +78,7 @@ mod tests {
         assert!(ids[1] < ids[2] && ids[2] < ids[3], "{ids:?}");
         assert!(ids.iter().all(|id| id.len() == 36 && id.as_bytes()[14] == b'7'), "{ids:?}");
         assert_ne!(random.uuid_at(7), random.uuid_at(7));
+        let (one, other) = (random.hex_at(1), random.hex_at(2));
+        assert!(one < other && one.len() == 32 && !one.contains('-'), "{one} {other}");
     }
 }

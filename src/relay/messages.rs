@@ -113,7 +113,7 @@ impl Service {
     }
 
     fn new_message_id(&self) -> Result<MessageId, RelayError> {
-        let id = format!("m{}", self.random.hex::<16>());
+        let id = format!("m{}", self.random.hex_at(self.now().millis()));
         id.parse().map_err(|_| RelayError::invalid("an id is missing"))
     }
 

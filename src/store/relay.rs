@@ -221,7 +221,7 @@ impl LinkRulesChange {
 }
 
 /// The SHA-256 of a token: all that is kept of it. Looking it up by hash compares no secret byte by byte.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {

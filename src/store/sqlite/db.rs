@@ -27,6 +27,9 @@ const BATCH: usize = 512;
 /// How many pages the write-ahead log holds before they move into the file: 32 MiB. The pages at the end of each index
 /// are written with almost every commit; the longer the log, the more of those writes the file is spared.
 const CHECKPOINT_PAGES: u32 = 8192;
+/// How much of a file its owner keeps in memory, at the most, in KiB: what a full batch touches, and the upper pages of
+/// each index.
+const CACHE_KIB: i64 = 8192;
 
 /// A handle to the thread that owns the database. Cloning is cheap.
 #[derive(Clone)]
@@ -317,6 +320,9 @@ fn open_connection(path: &Path) -> Result<Connection, StoreError> {
     // Deleted bodies must not linger in free pages.
     conn.pragma_update(None, "secure_delete", "FAST")?;
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    // What a savepoint may have to undo is noted there, for most commits in a file that is made and removed again.
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
     prepare_connection(&conn)?;
     Ok(conn)
 }

@@ -1,5 +1,7 @@
 //! Agents: announcing one, whose it is, who may see it, which node's key to seal for.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
@@ -45,6 +47,9 @@ statements! {
             AND exposures.kind = 'agent' AND exposures.pattern IN (?3, ?4, ?5, ?6)
         WHERE members.person = ?1 LIMIT 1";
 }
+
+/// How exactly it is known when an agent took last: one that is busy would be written with each take.
+const HEARTBEAT_PRECISION: Duration = Duration::from_secs(1);
 
 /// An agent as it is kept.
 #[derive(Debug)]
@@ -211,8 +216,12 @@ fn listen(conn: &Connection, caller: &Caller, agent: &Agent, policy: &Policy, no
 }
 
 /// A take is a sign of life, and makes `node` the one that listened last (A40).
-pub(super) fn heartbeat(conn: &Connection, agent: i64, node: NodeId, now: Timestamp) -> Result<()> {
-    execute(conn, HEARTBEAT, params![agent, now.millis(), node.0])?;
+pub(super) fn heartbeat(conn: &Connection, agent: &Agent, node: NodeId, now: Timestamp) -> Result<()> {
+    let known = agent.node == Some(node.0)
+        && agent.state.last_take.is_some_and(|last| last <= now && now.since(last) < HEARTBEAT_PRECISION);
+    if !known {
+        execute(conn, HEARTBEAT, params![agent.id, now.millis(), node.0])?;
+    }
     Ok(())
 }
 

@@ -17,9 +17,8 @@ use crate::store::relay::{Delivered, NodeId, PersonId, Take, TakeWhat};
 statements! {
     LANES = "
         SELECT next_seq, lane FROM lanes WHERE agent = ?1 AND owner = ?2 ORDER BY next_seq LIMIT ?3";
-    EXPIRES = "SELECT expires FROM deliveries WHERE seq = ?1";
     ANSWERS = "
-        SELECT seq, lane, expires FROM deliveries
+        SELECT seq, lane FROM deliveries
         WHERE agent = ?1 AND reply_to = ?2 AND reply_to IS NOT NULL AND done IS NULL AND lease_until IS NULL
         ORDER BY seq LIMIT ?3";
     WAITING = "
@@ -45,11 +44,11 @@ pub(super) fn take(tx: &mut Tx<'_>, take: &Take) -> Result<Vec<Delivered>> {
     match &take.what {
         TakeWhat::Peek { answers_to } => peek(tx, agent.id, answers_to.as_ref()),
         TakeWhat::Any { lease_secs } => {
-            agents::heartbeat(tx.conn, agent.id, take.node, tx.now)?;
+            agents::heartbeat(tx.conn, &agent, take.node, tx.now)?;
             take_any(tx, agent.id, take.node, until(tx.now, *lease_secs))
         }
         TakeWhat::AnswersTo { request, lease_secs } => {
-            agents::heartbeat(tx.conn, agent.id, take.node, tx.now)?;
+            agents::heartbeat(tx.conn, &agent, take.node, tx.now)?;
             take_answers(tx, agent.id, take.node, request, until(tx.now, *lease_secs))
         }
     }
@@ -72,10 +71,9 @@ fn take_any(tx: &mut Tx<'_>, agent: i64, node: NodeId, until: Timestamp) -> Resu
     while out.len() < AT_ONCE
         && let Some(Reverse((seq, lane))) = heads.pop()
     {
-        if expired(tx, seq)? {
-            due::give_up(tx, seq, Done::Expired)?;
-        } else if let Some(leased) = tx.lease(seq, until, node.0)? {
-            out.extend(delivered(tx, leased)?);
+        match tx.lease(seq, until, node.0)? {
+            Some(leased) => out.extend(delivered(tx, leased)?),
+            None => due::give_up(tx, seq, Done::Expired)?,
         }
         if let Some((next, owner)) = tx.refresh_lane(agent, &lane)?
             && (owner == ANYBODY || owner == node.0)
@@ -84,11 +82,6 @@ fn take_any(tx: &mut Tx<'_>, agent: i64, node: NodeId, until: Timestamp) -> Resu
         }
     }
     Ok(out)
-}
-
-pub(super) fn expired(tx: &Tx<'_>, seq: i64) -> Result<bool> {
-    let expires = one(tx.conn, EXPIRES, [seq], |row| row.get::<_, i64>(0))?;
-    Ok(expires.is_some_and(|expires| expires <= tx.now.millis()))
 }
 
 /// Takes the answers to one request: what waits before them in their lane is passed over, since they were asked
@@ -100,22 +93,19 @@ fn take_answers(
     request: &MessageId,
     until: Timestamp,
 ) -> Result<Vec<Delivered>> {
-    let answers: Vec<(i64, String, i64)> =
+    let answers: Vec<(i64, String)> =
         all(tx.conn, ANSWERS, params![agent, request.as_str(), AT_ONCE as i64], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?))
         })?;
     let mut out = Vec::new();
-    for (seq, lane, expires) in answers {
-        if expires <= tx.now.millis() {
-            due::give_up(tx, seq, Done::Expired)?;
-            continue;
-        }
+    for (seq, lane) in answers {
         let owner = tx.owner_of(agent, &lane, seq, None)?;
         if owner != ANYBODY && owner != node.0 {
             break;
         }
-        if let Some(leased) = tx.lease(seq, until, node.0)? {
-            out.extend(delivered(tx, leased)?);
+        match tx.lease(seq, until, node.0)? {
+            Some(leased) => out.extend(delivered(tx, leased)?),
+            None => due::give_up(tx, seq, Done::Expired)?,
         }
         tx.refresh_lane(agent, &lane)?;
     }

@@ -5,20 +5,23 @@
 use rusqlite::params;
 
 use super::tx::Tx;
-use super::{Result, execute, one};
+use super::{Result, execute, exists, one};
 use crate::domain::clock::Timestamp;
 
 statements! {
     NEXT_FREE = "
         SELECT seq, reserved FROM deliveries
         WHERE agent = ?1 AND lane = ?2 AND done IS NULL AND lease_until IS NULL ORDER BY seq LIMIT 1";
-    LOWEST_HOLDER = "
-        SELECT lease_node FROM deliveries
-        WHERE agent = ?1 AND lane = ?2 AND lease_until IS NOT NULL AND seq < ?3 ORDER BY lease_node LIMIT 1";
-    HIGHEST_HOLDER = "
-        SELECT lease_node FROM deliveries
-        WHERE agent = ?1 AND lane = ?2 AND lease_until IS NOT NULL AND seq < ?3
-        ORDER BY lease_node DESC LIMIT 1";
+    HAS_LANE = "SELECT 1 FROM lanes WHERE agent = ?1 AND lane = ?2";
+    /// The nodes with the lowest and highest id that hold one before a delivery.
+    HOLDERS = "
+        SELECT
+            (SELECT lease_node FROM deliveries
+                WHERE agent = ?1 AND lane = ?2 AND lease_until IS NOT NULL AND seq < ?3
+                ORDER BY lease_node LIMIT 1),
+            (SELECT lease_node FROM deliveries
+                WHERE agent = ?1 AND lane = ?2 AND lease_until IS NOT NULL AND seq < ?3
+                ORDER BY lease_node DESC LIMIT 1)";
     SET_LANE = "
         INSERT INTO lanes (agent, lane, next_seq, owner) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (agent, lane) DO UPDATE SET next_seq = excluded.next_seq, owner = excluded.owner";
@@ -27,8 +30,8 @@ statements! {
         INSERT INTO deliveries (message, agent, session, lane, to_text, reply_to, reserved, expires)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     LEASE = "
-        UPDATE deliveries SET attempts = attempts + 1, lease_until = ?2, lease_node = ?3 WHERE seq = ?1
-        RETURNING message, attempts, to_text";
+        UPDATE deliveries SET attempts = attempts + 1, lease_until = ?2, lease_node = ?3
+        WHERE seq = ?1 AND expires > ?4 RETURNING message, attempts, to_text";
     RELEASE = "UPDATE deliveries SET lease_until = NULL, lease_node = NULL WHERE seq = ?1";
     DONE = "
         UPDATE deliveries SET done = ?2, lease_until = NULL, lease_node = NULL
@@ -106,7 +109,10 @@ impl Tx<'_> {
         execute(self.conn, INSERT, row)?;
         self.due_at(delivery.expires);
         self.wake(delivery.agent);
-        self.refresh_lane(delivery.agent, &lane)?;
+        // Behind another that waits, it is neither next nor anybody's yet.
+        if !exists(self.conn, HAS_LANE, params![delivery.agent, lane])? {
+            self.refresh_lane(delivery.agent, &lane)?;
+        }
         Ok(())
     }
 
@@ -125,13 +131,16 @@ impl Tx<'_> {
 
     /// Who may take the delivery `seq` of a lane: `ANYBODY`, one node, or nobody for now.
     pub(super) fn owner_of(&self, agent: i64, lane: &str, seq: i64, reserved: Option<i64>) -> Result<i64> {
-        let holder = |sql| one(self.conn, sql, params![agent, lane, seq], |row| row.get::<_, i64>(0));
-        Ok(owner(holder(LOWEST_HOLDER)?, holder(HIGHEST_HOLDER)?, reserved))
+        let holders =
+            one(self.conn, HOLDERS, params![agent, lane, seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (lowest, highest) = holders.unwrap_or_default();
+        Ok(owner(lowest, highest, reserved))
     }
 
+    /// Leases a delivery that waits, unless it has expired.
     pub(super) fn lease(&mut self, seq: i64, until: Timestamp, node: i64) -> Result<Option<Leased>> {
         self.due_at(until);
-        one(self.conn, LEASE, params![seq, until.millis(), node], |row| {
+        one(self.conn, LEASE, params![seq, until.millis(), node, self.now.millis()], |row| {
             Ok(Leased { message: row.get(0)?, attempts: row.get(1)?, to_text: row.get(2)? })
         })
     }

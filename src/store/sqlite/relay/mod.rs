@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use super::db::Db;
+use super::db::{Db, Undo};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
 use crate::domain::relay::refusal::Refusal;
 use crate::store::StoreError;
-use crate::store::relay::{Answer, Changed, RelayStoreError};
+use crate::store::relay::{Answer, Caller, Changed, RelayStoreError, TokenHash};
 
 /// Declares a file's SQL as named constants, and the list of all of them for the query plan test.
 macro_rules! statements {
@@ -26,6 +26,7 @@ macro_rules! statements {
 mod agents;
 mod answer;
 mod audit;
+mod callers;
 mod directory;
 mod due;
 mod events;
@@ -52,6 +53,7 @@ mod tx;
 mod usage;
 mod webhooks;
 
+use callers::Callers;
 use files::FileFolder;
 use tx::Tx;
 
@@ -71,6 +73,7 @@ pub struct SqliteRelay {
     reader: Db,
     /// For looking up tokens alone: every call begins with it, and must not wait for somebody's long list.
     tokens: Db,
+    callers: Arc<Callers>,
     files: FileFolder,
     plans: Arc<Plans>,
     random: SharedRandom,
@@ -90,7 +93,7 @@ impl SqliteRelay {
         let db = Db::open(&file, schema::STEPS)?;
         let (reader, tokens) = (Db::open_reader(&file)?, Db::open_reader(&file)?);
         let files = FileFolder::open(&folder.join("relay-files"))?;
-        let store = Self { db, reader, tokens, files, plans, random };
+        let store = Self { db, reader, tokens, callers: Arc::default(), files, plans, random };
         store.remove_orphans().await?;
         Ok(store)
     }
@@ -113,8 +116,42 @@ impl SqliteRelay {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        // Single, since `decide` undoes by itself what an error leaves.
-        Box::pin(async move { Ok(self.db.call_single(name, move |conn| decide(conn, work)).await??) })
+        self.run_then(name, work, || ())
+    }
+
+    /// The same with `then`, which follows the commit before anybody is told of it.
+    fn run_then<T, F, A>(&self, name: &'static str, work: F, then: A) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        A: FnOnce() + Send + 'static,
+    {
+        // `decide` undoes by itself what an error leaves.
+        let run = self.db.call_then(name, Undo::Itself, move |conn| decide(conn, work), |_| then());
+        Box::pin(async move { Ok(run.await??) })
+    }
+
+    /// A transaction after which a caller may be another, or none: a token, a key or an organisation changes.
+    fn run_on_callers<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let callers = Arc::clone(&self.callers);
+        self.run_then(name, work, move || callers.forget())
+    }
+
+    /// Whoever holds a token.
+    async fn known_caller(&self, token: TokenHash) -> Result<Option<Caller>> {
+        let era = match self.callers.get(&token) {
+            Ok(caller) => return Ok(Some(caller)),
+            Err(era) => era,
+        };
+        let caller = look_with(&self.tokens, "relay_caller", move |conn| people::caller(conn, token)).await?;
+        if let Some(caller) = &caller {
+            self.callers.keep(era, token, caller);
+        }
+        Ok(caller)
     }
 
     /// A transaction that only reads. It sees everything that was answered before it began.
@@ -132,15 +169,30 @@ impl SqliteRelay {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
+        self.change_then(name, now, work, || ())
+    }
+
+    /// See [`SqliteRelay::run_then`].
+    fn change_then<T, F, A>(
+        &self,
+        name: &'static str,
+        now: Timestamp,
+        work: F,
+        then: A,
+    ) -> Answer<'_, Changed<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        A: FnOnce() + Send + 'static,
+    {
         let random = Arc::clone(&self.random);
+        let work = move |conn: &Connection| {
+            let mut tx = Tx::new(conn, now, &*random);
+            let value = work(&mut tx)?;
+            tx.finish(value)
+        };
         Box::pin(async move {
-            let (changed, done_files) = self
-                .run(name, move |conn| {
-                    let mut tx = Tx::new(conn, now, &*random);
-                    let value = work(&mut tx)?;
-                    tx.finish(value)
-                })
-                .await?;
+            let (changed, done_files) = self.run_then(name, work, then).await?;
             self.files.remove(done_files).await;
             Ok(changed)
         })

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    SqliteRelay, agents, directory, due, inbox, invites, links, look_with, messages, orgs, people, removal,
-    retention, send, session_view, topics, usage, webhooks,
+    SqliteRelay, agents, directory, due, inbox, invites, links, messages, orgs, people, removal, retention,
+    send, session_view, topics, tx::Tx, usage, webhooks,
 };
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::link::Exposure;
@@ -44,20 +44,21 @@ impl RelayStore for SqliteRelay {
     }
 
     fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>> {
-        self.change("relay_remove_person", now, move |tx| removal::remove_person(tx, person))
+        let (callers, gone) =
+            (Arc::clone(&self.callers), move |tx: &mut Tx<'_>| removal::remove_person(tx, person));
+        self.change_then("relay_remove_person", now, gone, move || callers.forget())
     }
 
     fn remove_node(&self, node: NodeId) -> Answer<'_, ()> {
-        self.run("relay_remove_node", move |conn| removal::remove_node(conn, node))
+        self.run_on_callers("relay_remove_node", move |conn| removal::remove_node(conn, node))
     }
 
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {
-        self.run("relay_ensure_home", move |conn| people::ensure_home(conn, &home, token, now))
+        self.run_on_callers("relay_ensure_home", move |conn| people::ensure_home(conn, &home, token, now))
     }
 
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>> {
-        let work = move |conn: &rusqlite::Connection| people::caller(conn, token);
-        Box::pin(look_with(&self.tokens, "relay_caller", work))
+        Box::pin(self.known_caller(token))
     }
 
     fn register_key(
@@ -66,7 +67,7 @@ impl RelayStore for SqliteRelay {
         key: KeyRegistration,
         now: Timestamp,
     ) -> Answer<'_, KeyRegistration> {
-        self.run("relay_register_key", move |conn| people::register_key(conn, node, key, now))
+        self.run_on_callers("relay_register_key", move |conn| people::register_key(conn, node, key, now))
     }
 
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>> {
@@ -81,7 +82,7 @@ impl RelayStore for SqliteRelay {
         version: String,
         now: Timestamp,
     ) -> Answer<'_, ()> {
-        self.run("relay_create_org", move |conn| {
+        self.run_on_callers("relay_create_org", move |conn| {
             orgs::create(conn, creator, &org, &me, &version, now).map(|_| ())
         })
     }
@@ -108,7 +109,7 @@ impl RelayStore for SqliteRelay {
     }
 
     fn join(&self, person: PersonId, org: Name, me: Name, now: Timestamp) -> Answer<'_, Name> {
-        self.run("relay_join", move |conn| invites::join(conn, person, &org, &me, now))
+        self.run_on_callers("relay_join", move |conn| invites::join(conn, person, &org, &me, now))
     }
 
     fn invites(&self) -> Answer<'_, Vec<Invite>> {

@@ -14,7 +14,10 @@ statements! {
     NEXT_NUMBER = "UPDATE agents SET sessions = sessions + 1 WHERE id = ?1 RETURNING sessions";
     OPEN_SESSION = "INSERT INTO sessions (agent, number, created) VALUES (?1, ?2, ?3)";
     IS_OPEN = "SELECT open FROM sessions WHERE agent = ?1 AND number = ?2";
-    OF_THREAD = "SELECT session FROM agent_threads WHERE agent = ?1 AND thread = ?2";
+    OF_THREAD = "
+        SELECT agent_threads.session FROM agent_threads
+        JOIN sessions ON sessions.agent = agent_threads.agent AND sessions.number = agent_threads.session
+        WHERE agent_threads.agent = ?1 AND agent_threads.thread = ?2 AND sessions.open = 1";
     SET_THREAD = "
         INSERT INTO agent_threads (agent, thread, session) VALUES (?1, ?2, ?3)
         ON CONFLICT (agent, thread) DO UPDATE SET session = excluded.session";
@@ -43,8 +46,9 @@ pub(super) fn for_request(
     let session = match asked {
         Some(Session::New) => open(conn, agent.id, now)?,
         Some(Session::Id(id)) => named(conn, agent, id.as_str())?,
-        None => match of_thread(conn, agent.id, thread)? {
-            Some(session) => session,
+        None => match one(conn, OF_THREAD, params![agent.id, thread], |row| row.get(0))? {
+            Some(session) => return Ok(session),
+            // The thread is new there, or its session was closed.
             None => open(conn, agent.id, now)?,
         },
     };
@@ -74,14 +78,6 @@ pub(super) fn existing(conn: &Connection, agent: i64, id: &str) -> Result<Option
     let Some(number) = number(id) else { return Ok(None) };
     let open = one(conn, IS_OPEN, [agent, number], |row| row.get(0))?;
     Ok(open.map(|open| (number, open)))
-}
-
-/// The session a thread has at an agent, unless it was closed: then the thread gets another.
-fn of_thread(conn: &Connection, agent: i64, thread: &str) -> Result<Option<i64>> {
-    let session = one(conn, OF_THREAD, params![agent, thread], |row| row.get::<_, i64>(0))?;
-    let Some(session) = session else { return Ok(None) };
-    let open = one(conn, IS_OPEN, [agent, session], |row| row.get(0))?;
-    Ok((open == Some(true)).then_some(session))
 }
 
 /// `s42` is 42; nothing else is a session this relay opened.

@@ -54,9 +54,9 @@ impl<'a> Tx<'a> {
         self.done_files.push(name);
     }
 
-    /// An id for a message of the relay's own. Random, so that nobody can claim it first.
+    /// An id for a message of the relay's own. Nobody can guess it, to claim it first.
     pub(super) fn new_id(&self) -> Result<MessageId> {
-        let id = format!("m{}", self.random.hex::<16>());
+        let id = format!("m{}", self.random.hex_at(self.now.millis()));
         id.parse().map_err(|_| StoreError::Other("a generated id is no id".into()).into())
     }
 

@@ -119,15 +119,13 @@ pub(super) fn claim(
         all(tx.conn, LANES, [agent.id, ANYBODY, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut pushes = Vec::new();
     for (seq, lane) in lanes {
-        if inbox::expired(tx, seq)? {
+        let Some(leased) = tx.lease(seq, until, PUSHER)? else {
             due::give_up(tx, seq, Done::Expired)?;
             // The lane may have another one: look again.
             tx.wake(agent.id);
             continue;
-        }
-        if let Some(leased) = tx.lease(seq, until, PUSHER)?
-            && let Some(delivered) = inbox::delivered(tx, leased)?
-        {
+        };
+        if let Some(delivered) = inbox::delivered(tx, leased)? {
             let (url, secret, version) = (url.clone(), secret.clone(), version.clone());
             pushes.push(Push { delivery: PushId(seq), delivered, url, secret, version });
         }

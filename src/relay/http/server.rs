@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::Request;
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -126,21 +127,33 @@ impl Accepted {
         }
         let _counted = Counted::new(&service);
         let app = WithPeer { app: TowerToHyperService::new(app), peer };
-        let Some(tls) = tls else {
-            return talk(stream, app, watcher, service.settings().head_time).await;
+        let head_time = service.settings().head_time;
+        let talked = match tls {
+            None => talk(stream, app, watcher, head_time).await,
+            Some(tls) => {
+                let shaken = tokio::select! {
+                    shaken = Box::pin(tls.accept(stream)) => shaken,
+                    () = service.clock().sleep(HANDSHAKE_TIME) => Err(io::ErrorKind::TimedOut.into()),
+                };
+                match shaken {
+                    Ok(stream) => talk(stream, app, watcher, head_time).await,
+                    Err(error) => return tracing::debug!(%error, "relay_handshake_failed"),
+                }
+            }
         };
-        let shaken = tokio::select! {
-            shaken = tls.accept(stream) => shaken,
-            () = service.clock().sleep(HANDSHAKE_TIME) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        match shaken {
-            Ok(stream) => talk(stream, app, watcher, service.settings().head_time).await,
-            Err(error) => tracing::debug!(%error, "relay_handshake_failed"),
+        if let Err(error) = talked {
+            tracing::debug!(%error, "relay_connection_failed");
         }
     }
 }
 
-async fn talk<S>(stream: S, app: WithPeer, watcher: Watcher, head_time: Duration)
+/// Boxed, so that a plain connection does not take the room of one with TLS: thousands are held at once.
+fn talk<S>(
+    stream: S,
+    app: WithPeer,
+    watcher: Watcher,
+    head_time: Duration,
+) -> BoxFuture<'static, hyper::Result<()>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -148,9 +161,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(head_time)
         .serve_connection(TokioIo::new(stream), app);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "relay_connection_failed");
-    }
+    Box::pin(watcher.watch(connection))
 }
 
 /// A connection that is counted while it lives.

@@ -1,5 +1,6 @@
 //! Mailboxes: the held poll, and confirming.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,23 +50,26 @@ impl Service {
     ///
     /// # Errors
     /// When the mailbox is not the caller's.
-    pub async fn take(
-        self: &Arc<Self>,
+    pub fn take(
+        self: Arc<Self>,
         caller: &Caller,
         agent: AgentAddress,
         query: &InboxQuery,
-    ) -> Result<Vec<DeliveredJson>, RelayError> {
+    ) -> impl Future<Output = Result<Vec<DeliveredJson>, RelayError>> + Send + use<> {
         let deadline = self.now().plus(Duration::from_secs(query.wait_secs.min(WAIT_MAX_SECS)));
-        let take = Take { person: caller.person, node: caller.node, agent, what: query.what() };
-        let delivered = self.wait_for_something(take, deadline).await?;
-        if !query.peek {
-            self.metrics.add(Counter::MessagesTaken, u64::try_from(delivered.len()).unwrap_or(u64::MAX));
+        let (node, is_peek) = (caller.node, query.peek);
+        let take = Take { person: caller.person, node, agent, what: query.what() };
+        async move {
+            let delivered = self.wait_for_something(take, deadline).await?;
+            if !is_peek {
+                self.metrics.add(Counter::MessagesTaken, u64::try_from(delivered.len()).unwrap_or(u64::MAX));
+            }
+            for message in &delivered {
+                let (id, attempts) = (&message.message.id, message.attempts);
+                tracing::debug!(id = ?id.as_str(), %node, attempts, "relay_message_taken");
+            }
+            delivered.into_iter().map(DeliveredJson::new).collect()
         }
-        for message in &delivered {
-            let (id, attempts) = (&message.message.id, message.attempts);
-            tracing::debug!(id = ?id.as_str(), node = %caller.node, attempts, "relay_message_taken");
-        }
-        delivered.into_iter().map(DeliveredJson::new).collect()
     }
 
     async fn wait_for_something(
@@ -79,14 +83,17 @@ impl Service {
             let mut woken = pin!(mailbox.woken());
             woken.as_mut().enable();
             let (store, now, looked) = (Arc::clone(&self.store), self.now(), take.clone());
-            let delivered = self.settle(async move { store.take(looked, now).await }).await?;
-            if !delivered.is_empty() || now >= deadline {
+            // Boxed: a poll that waits does not keep the room for looking.
+            let delivered = Box::pin(self.settle(async move { store.take(looked, now).await })).await?;
+            if !delivered.is_empty() || now >= deadline || self.is_stopping() {
                 return Ok(delivered);
             }
             tokio::select! {
                 () = woken => {}
                 () = self.clock.sleep_until(deadline) => {}
-                () = self.stopped() => return Ok(Vec::new()),
+            }
+            if self.is_stopping() {
+                return Ok(Vec::new());
             }
         }
     }

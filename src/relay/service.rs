@@ -101,6 +101,7 @@ impl Service {
     /// Held polls are answered empty at once, and the sweep ends. Calls still work until the store is closed.
     pub fn stop(&self) {
         self.stop.send_replace(true);
+        self.wakeups.wake_all();
     }
 
     /// Finishes what is under way and closes the store.

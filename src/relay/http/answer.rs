@@ -1,64 +1,11 @@
-//! What every answer has: JSON, the API date it used, and the relay's own time.
+//! Answers as JSON.
 
-use std::sync::{Arc, OnceLock};
-
-use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, DATE, RETRY_AFTER};
-use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::date::http_date;
-use super::extract::client_of;
-use crate::proto::redsyn::ids::VERSION_HEADER;
-use crate::relay::metrics::Counter;
-use crate::relay::{RelayError, Service, versions};
-
-/// The API date of this call, once it is known who calls and what they asked for.
-#[derive(Clone, Debug, Default)]
-pub(super) struct UsedVersion(Arc<OnceLock<&'static str>>);
-
-impl UsedVersion {
-    pub(super) fn set(&self, version: &'static str) {
-        // Set once per call; a second value would be the same.
-        let _ = self.0.set(version);
-    }
-}
-
-/// Counts the call before anything else is done for it, and puts `Redsyn-Version` and `Date` on every answer, errors included. Clients correct their clock by the second.
-pub(super) async fn frame(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let version = UsedVersion::default();
-    request.extensions_mut().insert(version.clone());
-    // A HEAD would run its GET and throw the answer away: for an inbox, messages leased to nobody.
-    let admitted = match client_of(request.headers(), request.extensions(), service.settings()) {
-        Some(address) => service.admit_address(address),
-        None => Ok(()),
-    };
-    let mut response = if let Err(error) = admitted {
-        error.into_response()
-    } else if request.method() == Method::HEAD {
-        RelayError::WrongMethod.into_response()
-    } else {
-        next.run(request).await
-    };
-    service.metrics().add(
-        match response.status().as_u16() {
-            ..400 => Counter::AnswersOk,
-            400..500 => Counter::AnswersRefused,
-            _ => Counter::AnswersFailed,
-        },
-        1,
-    );
-    let used = version.0.get().copied().unwrap_or(versions::NEWEST);
-    let headers = response.headers_mut();
-    headers.insert(VERSION_HEADER, HeaderValue::from_static(used));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(date) = HeaderValue::from_str(&http_date(service.clock().now())) {
-        headers.insert(DATE, date);
-    }
-    response
-}
+use crate::relay::RelayError;
 
 /// A JSON answer with its status.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use axum::http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 
-use super::answer::UsedVersion;
+use super::frame::UsedVersion;
 use crate::crypto::json;
 use crate::domain::nearby::is_nearby;
 use crate::proto::redsyn::address::{AgentAddress, Name};

@@ -1,5 +1,6 @@
 //! `/inbox`.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -18,14 +19,15 @@ pub(super) struct Items {
     items: Vec<DeliveredJson>,
 }
 
-pub(super) async fn take(
+/// A held call keeps in memory what it captures, so what was read from the request is let go of first.
+pub(super) fn take(
     State(service): State<Arc<Service>>,
     Caller(caller): Caller,
     AgentPath(agent): AgentPath,
     params: Params,
-) -> Result<Answer<Items>, RelayError> {
-    let items = service.take(&caller, agent, &query(&params)?).await?;
-    Ok(ok(Items { items }))
+) -> impl Future<Output = Result<Answer<Items>, RelayError>> + Send {
+    let taking = query(&params).map(|query| Box::pin(service.take(&caller, agent, &query)));
+    async move { Ok(ok(Items { items: taking?.await? })) }
 }
 
 fn query(params: &Params) -> Result<InboxQuery, RelayError> {

@@ -13,6 +13,7 @@ mod agents;
 mod answer;
 mod date;
 mod extract;
+mod frame;
 mod inbox;
 mod links;
 mod messages;
@@ -67,6 +68,5 @@ fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(operator::metrics))
         .fallback(answer::no_such_call)
         .method_not_allowed_fallback(answer::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), answer::frame))
         .with_state(service)
 }

@@ -8,13 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Request;
-use futures_util::future::BoxFuture;
-use hyper::body::Incoming;
+use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::extract::Peer;
+use super::frame::Framed;
 use super::router;
 use crate::relay::Service;
 
@@ -79,7 +76,7 @@ pub async fn serve(
                 Ok((stream, peer)) => {
                     let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
                     let accepted = Accepted { stream, peer, tls, watcher: graceful.watcher() };
-                    connections.spawn(accepted.serve(app.clone(), Arc::clone(&service)));
+                    accepted.serve(app.clone(), Arc::clone(&service), &mut connections);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "relay_accept_failed");
@@ -110,7 +107,7 @@ fn task_died(died: Result<(), tokio::task::JoinError>) -> io::Error {
     }
 }
 
-/// One connection, as a task that ends with it.
+/// One connection.
 struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
@@ -119,80 +116,60 @@ struct Accepted {
 }
 
 impl Accepted {
-    async fn serve(self, app: Router, service: Arc<Service>) {
+    /// A task for each kind of connection: thousands are held at once, and a plain one has no room for what TLS needs.
+    fn serve(self, app: Router, service: Arc<Service>, connections: &mut JoinSet<()>) {
         let Self { stream, peer, tls, watcher } = self;
         // Answers are small and waited for.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "relay_nodelay_failed");
         }
-        let _counted = Counted::new(&service);
-        let app = WithPeer { app: TowerToHyperService::new(app), peer };
-        let head_time = service.settings().head_time;
-        let talked = match tls {
-            None => talk(stream, app, watcher, head_time).await,
-            Some(tls) => {
-                let shaken = tokio::select! {
-                    shaken = Box::pin(tls.accept(stream)) => shaken,
-                    () = service.clock().sleep(HANDSHAKE_TIME) => Err(io::ErrorKind::TimedOut.into()),
-                };
-                match shaken {
-                    Ok(stream) => talk(stream, app, watcher, head_time).await,
-                    Err(error) => return tracing::debug!(%error, "relay_handshake_failed"),
-                }
-            }
+        let app = Framed::new(app, Arc::clone(&service), peer);
+        let Some(tls) = tls else {
+            connections.spawn(talk(stream, app, watcher, service));
+            return;
         };
-        if let Err(error) = talked {
-            tracing::debug!(%error, "relay_connection_failed");
-        }
+        connections.spawn(async move {
+            let shaken = tokio::select! {
+                shaken = tls.accept(stream) => shaken,
+                () = service.clock().sleep(HANDSHAKE_TIME) => Err(io::ErrorKind::TimedOut.into()),
+            };
+            match shaken {
+                Ok(stream) => talk(stream, app, watcher, service).await,
+                Err(error) => tracing::debug!(%error, "relay_handshake_failed"),
+            }
+        });
     }
 }
 
-/// Boxed, so that a plain connection does not take the room of one with TLS: thousands are held at once.
-fn talk<S>(
-    stream: S,
-    app: WithPeer,
-    watcher: Watcher,
-    head_time: Duration,
-) -> BoxFuture<'static, hyper::Result<()>>
+fn talk<S>(stream: S, app: Framed, watcher: Watcher, service: Arc<Service>) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_time)
+        .header_read_timeout(service.settings().head_time)
         .serve_connection(TokioIo::new(stream), app);
-    Box::pin(watcher.watch(connection))
+    let counted = Counted::new(service);
+    watcher.watch(connection).map(move |ended| {
+        drop(counted);
+        if let Err(error) = ended {
+            tracing::debug!(%error, "relay_connection_failed");
+        }
+    })
 }
 
 /// A connection that is counted while it lives.
 struct Counted(Arc<Service>);
 
 impl Counted {
-    fn new(service: &Arc<Service>) -> Self {
+    fn new(service: Arc<Service>) -> Self {
         service.metrics().connection_opened();
-        Self(Arc::clone(service))
+        Self(service)
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.metrics().connection_closed();
-    }
-}
-
-/// The app, told who is at the other end.
-struct WithPeer {
-    app: TowerToHyperService<Router>,
-    peer: SocketAddr,
-}
-
-impl hyper::service::Service<Request<Incoming>> for WithPeer {
-    type Response = <TowerToHyperService<Router> as hyper::service::Service<Request<Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as hyper::service::Service<Request<Incoming>>>::Error;
-    type Future = <TowerToHyperService<Router> as hyper::service::Service<Request<Incoming>>>::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(Peer(self.peer));
-        self.app.call(request)
     }
 }

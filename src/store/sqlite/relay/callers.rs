@@ -106,7 +106,8 @@ mod tests {
         let ana = store.create_person("ana@x.org".parse().unwrap(), "pro".into(), now).await.unwrap();
         assert!(called(0).await.is_none());
         let laptop = store.create_node(ana, "laptop".into(), tokens[0], now).await.unwrap();
-        store.create_node(ana, "server".into(), tokens[1], now).await.unwrap();
+        let bob = store.create_person("bob@x.org".parse().unwrap(), "pro".into(), now).await.unwrap();
+        store.create_node(bob, "server".into(), tokens[1], now).await.unwrap();
         let caller = called(0).await.unwrap();
         assert_eq!((caller.node, caller.public_key, caller.version), (laptop, None, None));
 
@@ -117,10 +118,14 @@ mod tests {
         store.create_org(ana, name("acme"), name("ana"), "2026-09-25".into(), now).await.unwrap();
         assert_eq!(called(0).await.unwrap().version.as_deref(), Some("2026-09-25"));
 
+        assert_eq!(called(1).await.unwrap().version, None);
+        store.invite(ana, name("acme"), "bob@x.org".parse().unwrap(), name("general"), now).await.unwrap();
+        store.join(bob, name("acme"), name("bob"), now).await.unwrap();
+        assert_eq!(called(1).await.unwrap().version.as_deref(), Some("2026-09-25"));
+
         store.remove_node(laptop).await.unwrap();
         assert!(called(0).await.is_none());
-        assert!(called(1).await.is_some());
-        store.remove_person(ana, now).await.unwrap();
+        store.remove_person(bob, now).await.unwrap();
         assert!(called(1).await.is_none());
 
         let home = Home {

@@ -28,7 +28,7 @@ use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId, WAIT_MAX_SECS};
 use crate::redsyn_client::{RelayClient, Take};
 use crate::store::StoreError;
-use crate::store::bridge::{Held, Landed, Refusal};
+use crate::store::bridge::{Held, Holding, Landed, Refusal};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// How long to wait after our own store failed: the mail stays leased to us meanwhile.
@@ -238,7 +238,9 @@ impl Inbound {
                     Err(error) => Err(left(&id, &error)),
                 }
             }
-            Verdict::Hold { why, key } => self.hold(agent, &envelope, item, why, key).await,
+            Verdict::Hold { why, key } => {
+                self.hold(agent, &envelope, item, Waits { why, key, is_behind: false }).await
+            }
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
                 // What one sender's message lacks must not cost the others theirs.
@@ -253,8 +255,7 @@ impl Inbound {
         agent: &AgentName,
         envelope: &DeliveredEnvelope,
         item: Value,
-        why: String,
-        key: Option<VerifyingKey>,
+        Waits { why, key, is_behind }: Waits,
     ) -> Result<Dealt, Left> {
         let held = Held {
             agent: agent.clone(),
@@ -263,14 +264,18 @@ impl Inbound {
             reason: why.clone(),
             envelope: item,
             key: key.map(|key| key.to_string()),
+            is_behind,
             now: self.clock.now(),
         };
         match self.store.hold_arrival(held).await {
-            Ok(dropped) => {
+            Ok(Holding { goes_on, dropped }) => {
                 self.events.emit(Event::HeldIn { id: envelope.id.clone(), kind: envelope.kind, why });
                 if !dropped.is_empty() {
                     tracing::warn!(count = dropped.len(), "held_mail_refused_for_newer");
                     self.wake_outbound.notify_one();
+                }
+                if goes_on {
+                    self.decided.ring();
                 }
                 Ok(Dealt::Held)
             }
@@ -324,7 +329,11 @@ impl Inbound {
             }
             Ok(Landed::Held) => {
                 let why = "its signing key is not the pinned one".to_owned();
-                self.hold(agent, &envelope, item, why, key).await
+                self.hold(agent, &envelope, item, Waits { why, key, is_behind: false }).await
+            }
+            Ok(Landed::Behind) => {
+                let why = "earlier mail of its conversation is not delivered yet".to_owned();
+                self.hold(agent, &envelope, item, Waits { why, key, is_behind: true }).await
             }
             Err(error) => Err(left(&id, &error)),
         }
@@ -343,6 +352,14 @@ enum Dealt {
     Held,
     /// It comes again.
     Later,
+}
+
+/// Why a message is held.
+struct Waits {
+    why: String,
+    key: Option<VerifyingKey>,
+    /// Only for earlier mail, and for nobody's decision.
+    is_behind: bool,
 }
 
 /// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.

@@ -144,6 +144,8 @@ pub enum Landed {
     Seen,
     /// Waits for a person to accept its key: do not ack.
     Held,
+    /// Waits for earlier mail of its conversation that a decision has set free and that is not delivered yet.
+    Behind,
     /// An answer to nothing we asked, or from somebody else than was asked: ack it, deliver nothing.
     Unasked,
 }
@@ -185,7 +187,18 @@ pub struct Held {
     pub envelope: Value,
     /// The verified key it was signed with; none when it is unsigned.
     pub key: Option<String>,
+    /// Nobody has to decide about it: it is held behind what goes on.
+    pub is_behind: bool,
     pub now: Timestamp,
+}
+
+/// What came of holding a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// The decision was made meanwhile, or there is none to make.
+    pub goes_on: bool,
+    /// Older mail of the person that was refused for it: ack it when it comes again.
+    pub dropped: Vec<MessageId>,
 }
 
 /// Held inbound mail, as it is kept.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redsyn_bridge::crypto::base64url::zip_encode;
+use redsyn_bridge::crypto::sha256;
 use redsyn_bridge::domain::delivery::Status;
 use redsyn_bridge::proto::redsyn::address::Person;
 use redsyn_bridge::store::bridge::{Acceptance, Released};
@@ -43,6 +45,30 @@ async fn an_accepted_key_delivers_what_waited_for_it_and_acks_it() {
     world.relay.deliver(CLOSE, [other.sealed("q2", &world.keys)]);
     assert_eq!(world.acked().await, ["q2"]);
     assert_eq!(world.inbox_ids().await, ["q1", "q2"]);
+}
+
+#[tokio::test]
+async fn what_goes_on_is_not_overtaken_by_what_comes_after_the_decision() {
+    const ZIP: &[u8] = b"PK-bytes";
+    let (mut world, _) = with_held().await;
+    let other = Remote::new();
+    let files = other.signed("q3", |envelope| {
+        envelope.insert("thread".into(), json!("t3"));
+        envelope.insert("files".into(), json!({"bytes": ZIP.len(), "sha256": sha256::hex(ZIP)}));
+    });
+    world.relay.deliver(CLOSE, [files]);
+    world.held_in("q3").await;
+    world.relay.script("GET /messages/q3/files", Say::error(503, "away"));
+    let fingerprint = other.keys.signing.verifying_key().fingerprint();
+    world.control.decisions.accept(bob(), Some(fingerprint)).await.unwrap();
+    world.relay.called("GET /messages/q3/files", 1).await;
+    let follows = other.signed("q4", |envelope| drop(envelope.insert("thread".into(), json!("t3"))));
+    world.relay.script("GET /messages/q3/files", Say::Json(200, json!({"zip": zip_encode(ZIP)})));
+    world.relay.deliver(CLOSE, [other.signed("q5", |_| ()), follows]);
+    world.delivered("q5").await;
+    world.held_in("q4").await;
+    world.delivered("q4").await;
+    assert_eq!(world.inbox_ids().await, ["q1", "q5", "q3", "q4"]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
-use super::{pins, remotes, sql};
+use super::{decisions, pins, remotes, sql};
 use crate::crypto::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::v2::delivery::Status;
@@ -31,6 +31,9 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
         && pins::state(conn, &arrival.from.agent.person(), key)? == PinState::Other
     {
         return Ok(Landed::Held);
+    }
+    if decisions::is_behind(conn, arrival)? {
+        return Ok(Landed::Behind);
     }
     mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
     let held_since = end_hold(conn, &arrival.agent, &arrival.id)?;

@@ -23,8 +23,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Landed, OutboxEntry,
-    Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Holding, Landed,
+    OutboxEntry, Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::Created;
 
@@ -177,12 +177,12 @@ impl BridgeStore {
         self.db.call("bridge_refuse", move |conn| arrivals::refuse(conn, &refusal)).await
     }
 
-    /// Keeps a copy of mail that waits for a person's decision. What is over [`HELD_PER_PERSON`] is refused, the
-    /// oldest first; their ids.
+    /// Keeps a copy of mail that waits for a person's decision, or behind such mail. What is over
+    /// [`HELD_PER_PERSON`] is refused, the oldest first.
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn hold_arrival(&self, held: Held) -> Result<Vec<MessageId>, StoreError> {
+    pub async fn hold_arrival(&self, held: Held) -> Result<Holding, StoreError> {
         self.db.call("bridge_hold_arrival", move |conn| decisions::hold(conn, &held)).await
     }
 

@@ -97,6 +97,7 @@ pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reaso
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET person = excluded.person, \
      reason = excluded.reason, envelope = excluded.envelope, key = excluded.key, released = excluded.released";
 pub(crate) const COUNT_HELD_OF: &str = "SELECT count(*) FROM held WHERE person = ?1";
+pub(crate) const LATEST_HELD_OF: &str = "SELECT max(since) FROM held WHERE person = ?1";
 pub(crate) const HELD_OF: &str = "SELECT agent, id, person, reason, envelope, since, key, released FROM held \
      WHERE person >= ?1 AND person <= ?2 ORDER BY person, since LIMIT ?3";
 pub(crate) const HELD_RELEASED: &str = "SELECT agent, id, person, reason, envelope, since, key, released FROM held \
@@ -187,6 +188,7 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_INBOUND_HELD,
     LOCAL_TRACE,
     COUNT_HELD_OF,
+    LATEST_HELD_OF,
     HELD_OF,
     HELD_RELEASED,
     HELD_SINCE,

@@ -21,7 +21,8 @@ fn held(text: &str, key: Option<String>, since: u64) -> Held {
         "files": null, "error": false, "sig": null, "signed": false, "expires": 2, "attempts": 1,
     });
     let reason = "another key".to_owned();
-    Held { agent: close(), id: id(text), person: bob(), reason, envelope, key, now: after(since) }
+    let now = after(since);
+    Held { agent: close(), id: id(text), person: bob(), reason, envelope, key, is_behind: false, now }
 }
 
 /// Bob is known by key 1; a message of his with key 2 and an unsigned one wait.
@@ -57,6 +58,33 @@ async fn accepting_a_key_sets_free_what_waits_for_it_and_nothing_else() {
     assert!(released(&node).await.is_empty(), "what is delivered is not held any more");
     assert_eq!(node.status("q2").await.stages.held, Some(after(1)));
     assert_eq!(node.store.pins().await.unwrap().len(), 2, "pins are a set");
+}
+
+#[tokio::test]
+async fn what_goes_on_keeps_its_order_and_is_not_overtaken() {
+    let node = with_held().await;
+    // In one moment, and not in the order of their ids.
+    node.store.hold_arrival(held("p9", Some(key(2)), 2)).await.unwrap();
+    node.store.hold_arrival(held("p1", Some(key(2)), 2)).await.unwrap();
+    let arrives =
+        |text: &str| Arrival { signer: Some(key(1)), now: after(9), ..arrival(text, Kind::Request) };
+    assert_eq!(node.store.arrive(arrives("k1")).await.unwrap(), Landed::Delivered, "nothing is decided yet");
+    node.store.accept_key(bob(), None, after(5)).await.unwrap();
+    assert_eq!(released(&node).await, ["q2", "p9", "p1"]);
+    let other = Arrival { thread: Some("t2".into()), ..arrives("k2") };
+    assert_eq!(node.store.arrive(other).await.unwrap(), Landed::Delivered, "of another conversation");
+    let unsigned = Arrival { signer: None, ..arrives("k3") };
+    for arrival in [arrives("p9"), arrives("k4"), unsigned] {
+        assert_eq!(node.store.arrive(arrival).await.unwrap(), Landed::Behind);
+    }
+    let holding = node.store.hold_arrival(Held { is_behind: true, ..held("k3", None, 9) }).await.unwrap();
+    assert!(holding.goes_on);
+    for text in ["q2", "p9", "p1"] {
+        assert_eq!(node.store.arrive(arrives(text)).await.unwrap(), Landed::Delivered);
+    }
+    assert_eq!(released(&node).await, ["k3"], "it goes on by itself");
+    assert_eq!(node.store.arrive(arrives("k3")).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrives("k4")).await.unwrap(), Landed::Delivered);
 }
 
 #[tokio::test]
@@ -114,7 +142,8 @@ async fn a_stranger_cannot_fill_the_disk_with_held_mail() {
     let most = u64::try_from(HELD_PER_PERSON).unwrap();
     let mut dropped = Vec::new();
     for n in 0..most {
-        dropped.extend(node.store.hold_arrival(held(&format!("f{n}"), Some(key(2)), 10 + n)).await.unwrap());
+        let holding = node.store.hold_arrival(held(&format!("f{n}"), Some(key(2)), 10 + n)).await.unwrap();
+        dropped.extend(holding.dropped);
     }
     assert_eq!(dropped, [id("q2"), id("q3")], "the oldest first");
     assert_eq!(node.store.depths().await.unwrap().held_in, HELD_PER_PERSON);

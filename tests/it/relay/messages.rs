@@ -271,6 +271,8 @@ async fn a_request_nobody_took_can_be_cancelled() {
         bench.beto.post("/messages/m1/cancel", json!({})).await.is(200);
     }
     assert!(bench.ana.take(CLOSE).await.is_empty());
+    bench.ana.get("/threads/m1").await.refused(404);
+    bench.beto.get("/threads/m1").await.is(200);
     bench.ana.send(&answer("reply", "r1", CLOSE, "m1")).await.refused(409);
     bench.beto.send(&request("m2", CLI, CLOSE)).await.is(201);
     bench.ana.take_with(CLOSE, "lease=1").await;

@@ -37,8 +37,12 @@ statements! {
             OR EXISTS (SELECT 1 FROM deliveries JOIN agents ON agents.id = deliveries.agent
                 JOIN members ON members.person = ?2 AND members.org = agents.org
                 WHERE deliveries.message = messages.seq))";
-    TO_CANCEL = "SELECT seq, kind, state FROM messages WHERE id = ?1 AND person = ?2 AND id_until IS NULL";
-    DELIVERIES = "SELECT seq, attempts FROM deliveries WHERE message = ?1";
+    LEAVE = "DELETE FROM participants WHERE person = ?1 AND thread = ?2 AND message = ?3";
+    TO_CANCEL = "
+        SELECT seq, kind, state, thread FROM messages WHERE id = ?1 AND person = ?2 AND id_until IS NULL";
+    DELIVERIES = "
+        SELECT deliveries.seq, deliveries.attempts, agents.person FROM deliveries
+        JOIN agents ON agents.id = deliveries.agent WHERE deliveries.message = ?1";
     CLOSE = "UPDATE messages SET state = ?2 WHERE seq = ?1 AND state = 'open'";
 }
 
@@ -146,6 +150,12 @@ pub(super) fn insert(conn: &Connection, now: Timestamp, message: &NewMessage<'_>
 /// From now on `person` sees the message in its thread.
 pub(super) fn take_part(conn: &Connection, person: i64, thread: &str, message: i64) -> Result<()> {
     execute(conn, TAKE_PART, params![person, thread, message])?;
+    Ok(())
+}
+
+/// From now on `person` does not see it there.
+pub(super) fn leave(conn: &Connection, person: i64, thread: &str, message: i64) -> Result<()> {
+    execute(conn, LEAVE, params![person, thread, message])?;
     Ok(())
 }
 
@@ -268,26 +278,30 @@ pub(super) fn file_for(conn: &Connection, viewer: PersonId, id: &MessageId) -> R
     files::name_of(conn, id.as_str())?.ok_or_else(|| Refusal::NoFiles(id.clone()).into())
 }
 
-/// Withdraws a request nobody took. Twice is once (A36).
+/// Withdraws a request nobody took: its recipient never sees it, in the thread neither. Twice is once (A36).
 pub(super) fn cancel(tx: &mut Tx<'_>, person: PersonId, id: &MessageId) -> Result<()> {
-    let found: Option<(i64, String, String)> =
+    let found: Option<(i64, String, String, String)> =
         one(tx.conn, TO_CANCEL, params![id.as_str(), person.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })?;
-    let (seq, kind, state) = found.ok_or_else(|| Refusal::NoMessage(id.clone()))?;
+    let (seq, kind, state, thread) = found.ok_or_else(|| Refusal::NoMessage(id.clone()))?;
     if stored::<Kind>(&kind, "kind")? != Kind::Request {
         return Err(Refusal::NotARequest.into());
     }
-    let deliveries: Vec<(i64, i64)> = all(tx.conn, DELIVERIES, [seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let deliveries: Vec<(i64, i64, i64)> =
+        all(tx.conn, DELIVERIES, [seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match stored::<State>(&state, "state")? {
         State::Cancelled => return Ok(()),
-        State::Open if deliveries.iter().all(|(_, attempts)| *attempts == 0) => {}
+        State::Open if deliveries.iter().all(|(_, attempts, _)| *attempts == 0) => {}
         State::Open => return Err(Refusal::TakenAlready(id.clone()).into()),
         closed => return Err(Refusal::RequestClosed { id: id.clone(), state: closed.as_str() }.into()),
     }
     close(tx.conn, seq, State::Cancelled)?;
-    for (delivery, _) in deliveries {
+    for (delivery, _, recipient) in deliveries {
         tx.end(delivery, Done::Cancelled)?;
+        if recipient != person.0 {
+            leave(tx.conn, recipient, &thread, seq)?;
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Row, params};
 
 use super::tx::Tx;
-use super::{Result, all, execute, exists};
+use super::{Result, all, execute, exists, messages};
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::ids::TTL_MAX_SECS;
 use crate::store::relay::Forgotten;
@@ -20,7 +20,6 @@ statements! {
         SELECT deliveries.agent, deliveries.session, agents.person FROM deliveries
         JOIN agents ON agents.id = deliveries.agent WHERE deliveries.message = ?1";
     DROP_DELIVERIES = "DELETE FROM deliveries WHERE message = ?1";
-    LEAVE = "DELETE FROM participants WHERE person = ?1 AND thread = ?2 AND message = ?3";
     DROP_THREAD = "
         DELETE FROM agent_threads WHERE agent = ?1 AND thread = ?2 AND NOT EXISTS (
             SELECT 1 FROM participants
@@ -95,7 +94,7 @@ fn drop_content(tx: &Tx<'_>, message: &Ended) -> Result<()> {
     execute(tx.conn, DROP_DELIVERIES, [seq])?;
     let receivers = delivered.iter().map(|(_, _, person)| *person);
     for person in receivers.chain(message.sender) {
-        execute(tx.conn, LEAVE, params![person, message.thread, seq])?;
+        messages::leave(tx.conn, person, &message.thread, seq)?;
     }
     let id_until = message.created.plus(ID_KNOWN);
     if id_until <= tx.now {

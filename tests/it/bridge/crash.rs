@@ -1,173 +1,215 @@
-//! SIGKILL at each moment that matters, on either side. Afterwards the message is there once and its answer once.
-//! The relay lives in this process with a clock that is moved past the lease, as a quarter of an hour would.
+//! SIGKILL at each moment that matters, on either side, around each kind of exchange. Afterwards every message is
+//! there once, under its id, and in its conversation's order. The relay lives in this process with a clock that is
+//! moved past the lease, as a quarter of an hour would.
+//!
+//! Which moments an exchange is killed at follows from the calls it makes; which storage and which generation is
+//! under each, from every one being under each kind of moment, not from all times all.
 
-use std::time::Duration;
+mod exchanges;
+mod peer;
+mod scene;
 
 use axum::http::Method;
-use serde_json::{Value, json};
 
-use crate::support::bridge::BridgeProcess;
-use crate::support::proxy::{Proxy, Stop, When};
-use crate::support::world::{Member, World, base};
+use self::exchanges::Exchange;
+use self::peer::Speaks::{V1, V2};
+use self::scene::{Crash, Scene};
+use crate::support::proxy::{Stop, When};
 
-/// Longer than the 900 s of a take.
-const PAST_THE_LEASE: Duration = Duration::from_secs(901);
-
-/// Which bridge is killed.
+/// The part of an exchange that is cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    /// The one that sends the request and takes the reply.
-    Close,
-    /// The one that takes the request and sends the reply.
-    Billing,
+enum Leg {
+    Request,
+    Progress,
+    Reply,
+    /// What a bridge says itself about a request that its agent never finished.
+    ErrorReply,
+    /// What the relay says itself about a request that nobody took.
+    Notice,
+    Event,
+    Subscription,
+    Withdrawal,
+    /// A person has decided about what was held.
+    Release,
 }
 
-/// When it is killed.
+/// When a bridge is killed: the sender's, or the one that takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
+    /// The sender has its zip kept, and no message to go with it yet.
+    AfterTheUpload,
     AfterTheLocal201,
-    AfterTheRelays201,
+    AfterTheRelaysAnswer,
     AfterTheTake,
+    BeforeTheFiles,
+    AfterTheFiles,
+    /// There is a copy that waits for a person.
+    AfterTheHold,
     AfterTheLocalCommit,
+    AfterTheAck,
+    BeforeTheWithdrawal,
+    AfterTheWithdrawal,
+    /// The relay has subscribed the agent, and its bridge does not know.
+    AfterTheSubscription,
 }
 
 impl Moment {
-    fn stop(self) -> Stop {
+    /// The call that is stopped for ever, for a moment within one.
+    fn stop(self) -> Option<Stop> {
         let (method, path, when, containing) = match self {
+            Self::AfterTheUpload | Self::AfterTheHold => return None,
             Self::AfterTheLocal201 => (Method::POST, "/messages", When::BeforeTheRelay, ""),
-            Self::AfterTheRelays201 => (Method::POST, "/messages", When::AfterTheRelay, ""),
+            Self::AfterTheRelaysAnswer => (Method::POST, "/messages", When::AfterTheRelay, ""),
             Self::AfterTheTake => (Method::GET, "/inbox/", When::AfterTheRelay, "\"kind\""),
+            Self::BeforeTheFiles => (Method::GET, "/files", When::BeforeTheRelay, ""),
+            Self::AfterTheFiles => (Method::GET, "/files", When::AfterTheRelay, ""),
             Self::AfterTheLocalCommit => (Method::POST, "/ack", When::BeforeTheRelay, ""),
+            Self::AfterTheAck => (Method::POST, "/ack", When::AfterTheRelay, ""),
+            Self::BeforeTheWithdrawal => (Method::POST, "/cancel", When::BeforeTheRelay, ""),
+            Self::AfterTheWithdrawal => (Method::POST, "/cancel", When::AfterTheRelay, ""),
+            Self::AfterTheSubscription => (Method::PUT, "/subscriptions", When::AfterTheRelay, ""),
         };
-        Stop { method, path, when, containing }
+        Some(Stop { method, path, when, containing })
     }
 
-    const fn is_of_taking(self) -> bool {
-        matches!(self, Self::AfterTheTake | Self::AfterTheLocalCommit)
+    const fn is_of_the_sender(self) -> bool {
+        matches!(
+            self,
+            Self::AfterTheUpload
+                | Self::AfterTheLocal201
+                | Self::AfterTheRelaysAnswer
+                | Self::BeforeTheWithdrawal
+                | Self::AfterTheWithdrawal
+        )
     }
-}
-
-/// The bridge that is killed speaks to the relay through the proxy.
-async fn start(
-    world: &World,
-    storage: &str,
-    (member, other): (&Member, &Member),
-    through: Option<&Proxy>,
-) -> BridgeProcess {
-    let url = through.map_or_else(|| world.url(), |proxy| base(proxy.address));
-    let bridge = BridgeProcess::start_on(storage, &world.folder.path().join(member.org), member, other, &url);
-    bridge.register().await;
-    bridge
-}
-
-/// Kills the bridge at the moment, moves time on where a lease is out, and starts it again.
-async fn crash(world: &World, proxy: &Proxy, bridge: &mut BridgeProcess, moment: Moment) {
-    tokio::time::timeout(Duration::from_secs(60), proxy.stopped()).await.expect("the moment never came");
-    bridge.kill();
-    if moment.is_of_taking() {
-        world.clock.advance(PAST_THE_LEASE);
-    }
-    bridge.restart();
-    bridge.register().await;
-}
-
-async fn exchange(storage: &str, side: Side, moment: Moment) {
-    let world = World::new().await;
-    let proxy = Proxy::start(world.relay.address()).await;
-    let through = |of: Side| (of == side).then_some(&proxy);
-    let mut close = start(&world, storage, (&world.ana, &world.bob), through(Side::Close)).await;
-    let mut billing = start(&world, storage, (&world.bob, &world.ana), through(Side::Billing)).await;
-    let crashes_with_the_request =
-        matches!((side, moment.is_of_taking()), (Side::Close, false) | (Side::Billing, true));
-
-    if crashes_with_the_request {
-        proxy.stop_at(moment.stop());
-    }
-    let id =
-        close.send(&json!({"to": world.bob.address(), "kind": "request", "body": {"text": "once?"}})).await;
-    if crashes_with_the_request {
-        let bridge = if side == Side::Close { &mut close } else { &mut billing };
-        crash(&world, &proxy, bridge, moment).await;
-    }
-    let request = billing.pull_one().await;
-    assert_eq!(request["id"], json!(id));
-
-    if !crashes_with_the_request {
-        proxy.stop_at(moment.stop());
-    }
-    let reply = json!({"to": request["from"], "kind": "reply", "parentId": id, "body": {"text": "once."}});
-    let reply_id = billing.send(&reply).await;
-    billing.ack(&request).await;
-    if !crashes_with_the_request {
-        let bridge = if side == Side::Close { &mut close } else { &mut billing };
-        crash(&world, &proxy, bridge, moment).await;
-    }
-    let answer = close.pull_one().await;
-    assert_eq!(answer["id"], json!(reply_id));
-    close.ack(&answer).await;
-
-    // Whatever the relay would still deliver, it delivers now.
-    world.clock.advance(PAST_THE_LEASE);
-    drained(&world, &world.ana).await;
-    drained(&world, &world.bob).await;
-    only(&billing, &id, "once?").await;
-    only(&close, &reply_id, "once.").await;
-    assert_eq!(close.status(&id).await["status"], json!("done"));
-    let client = world.ana.relay(&world.url(), std::sync::Arc::new(world.clock.clone()));
-    let thread = client.get(&format!("/threads/{id}")).await.unwrap();
-    assert_eq!(thread["items"].as_array().unwrap().len(), 2, "{thread}");
-}
-
-/// Waits until nothing waits at the relay for the member's agent: its bridge has acked everything.
-async fn drained(world: &World, member: &Member) {
-    let client = member.relay(&world.url(), std::sync::Arc::new(world.clock.clone()));
-    let empty = async {
-        // `peek` neither takes nor counts as a sign of life.
-        while !client.get(&format!("/inbox/{}?peek=1", member.address())).await.unwrap()["items"]
-            .as_array()
-            .unwrap()
-            .is_empty()
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), empty).await.expect("mail stays at the relay");
-}
-
-/// The agent has been sent this one message and no other.
-async fn only(bridge: &BridgeProcess, id: &str, text: &str) {
-    let received: Vec<Value> =
-        bridge.recent().await.into_iter().filter(|message| message["to"] == json!(bridge.agent)).collect();
-    assert_eq!(received.len(), 1, "{received:#?}");
-    assert_eq!((&received[0]["id"], &received[0]["body"]), (&json!(id), &json!({"text": text})));
 }
 
 macro_rules! crashes {
-    ($($name:ident: $side:ident $moment:ident;)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            exchange("sqlite", Side::$side, Moment::$moment).await;
-        })*
-
-        /// The same where each bridge keeps its mail in lines and its outbox in others.
-        mod in_lines {
+    ($($exchange:ident, $leg:ident: $close:ident to $billing:ident {
+        $($name:ident: $moment:ident on $($storage:ident)*;)*
+    })*) => {
+        $($(mod $name {
             use super::*;
 
             $(#[tokio::test]
-            async fn $name() {
-                exchange("jsonl", Side::$side, Moment::$moment).await;
+            async fn $storage() {
+                let crash = Crash { leg: Leg::$leg, moment: Moment::$moment };
+                let scene = Scene::new(stringify!($storage), ($close, $billing), crash).await;
+                Exchange::$exchange.run(scene).await;
             })*
-        }
+        })*)*
     };
 }
 
 crashes! {
-    the_asking_side_after_its_local_201: Close AfterTheLocal201;
-    the_asking_side_after_the_relays_201: Close AfterTheRelays201;
-    the_asking_side_after_taking_the_reply: Close AfterTheTake;
-    the_asking_side_after_keeping_the_reply: Close AfterTheLocalCommit;
-    the_answering_side_after_taking_the_request: Billing AfterTheTake;
-    the_answering_side_after_keeping_the_request: Billing AfterTheLocalCommit;
-    the_answering_side_after_its_local_201: Billing AfterTheLocal201;
-    the_answering_side_after_the_relays_201: Billing AfterTheRelays201;
+    Question, Request: V1 to V1 {
+        a_request_after_its_local_201: AfterTheLocal201 on sqlite jsonl;
+        a_request_after_the_relays_201: AfterTheRelaysAnswer on sqlite jsonl;
+        a_request_after_it_is_taken: AfterTheTake on sqlite jsonl;
+        a_request_after_it_is_kept: AfterTheLocalCommit on sqlite jsonl;
+        a_request_after_its_ack: AfterTheAck on jsonl;
+    }
+    Question, Reply: V1 to V1 {
+        a_reply_after_its_local_201: AfterTheLocal201 on sqlite jsonl;
+        a_reply_after_the_relays_201: AfterTheRelaysAnswer on sqlite jsonl;
+        a_reply_after_it_is_taken: AfterTheTake on sqlite jsonl;
+        a_reply_after_it_is_kept: AfterTheLocalCommit on sqlite jsonl;
+        a_reply_after_its_ack: AfterTheAck on sqlite;
+    }
+    Question, Request: V2 to V1 {
+        a_v2_request_after_its_local_201: AfterTheLocal201 on sqlite;
+        a_v2_request_after_the_relays_201: AfterTheRelaysAnswer on jsonl;
+    }
+    Question, Reply: V2 to V1 {
+        a_reply_to_v2_after_it_is_taken: AfterTheTake on jsonl;
+        a_reply_to_v2_after_it_is_kept: AfterTheLocalCommit on sqlite;
+    }
+    Question, Request: V1 to V2 {
+        a_request_to_v2_after_it_is_taken: AfterTheTake on sqlite;
+        a_request_to_v2_after_it_is_kept: AfterTheLocalCommit on jsonl;
+    }
+    Question, Reply: V1 to V2 {
+        a_v2_reply_after_its_local_201: AfterTheLocal201 on jsonl;
+        a_v2_reply_after_the_relays_201: AfterTheRelaysAnswer on sqlite;
+    }
+    Question, Request: V2 to V2 {
+        a_v2_request_to_v2_after_its_local_201: AfterTheLocal201 on jsonl;
+        a_v2_request_to_v2_after_its_ack: AfterTheAck on sqlite;
+    }
+    Question, Reply: V2 to V2 {
+        a_v2_reply_to_v2_after_it_is_kept: AfterTheLocalCommit on jsonl;
+    }
+    Files, Request: V1 to V1 {
+        files_after_their_upload: AfterTheUpload on sqlite;
+        files_after_their_local_201: AfterTheLocal201 on jsonl;
+        files_after_the_relays_201: AfterTheRelaysAnswer on sqlite;
+        files_before_they_are_fetched: BeforeTheFiles on jsonl;
+        files_after_they_are_fetched: AfterTheFiles on sqlite;
+        files_after_they_are_kept: AfterTheLocalCommit on jsonl;
+        files_after_their_ack: AfterTheAck on sqlite;
+    }
+    Files, Request: V1 to V2 {
+        files_to_v2_after_they_are_fetched: AfterTheFiles on jsonl;
+        files_to_v2_after_they_are_kept: AfterTheLocalCommit on sqlite;
+    }
+    Topic, Subscription: V1 to V1 {
+        a_subscription_after_the_relays_answer: AfterTheSubscription on jsonl;
+    }
+    Topic, Event: V1 to V1 {
+        an_event_after_its_local_201: AfterTheLocal201 on sqlite;
+        an_event_after_the_relays_201: AfterTheRelaysAnswer on jsonl;
+        an_event_after_it_is_taken: AfterTheTake on jsonl;
+        an_event_after_it_is_kept: AfterTheLocalCommit on sqlite;
+    }
+    Topic, Event: V1 to V2 {
+        an_event_to_v2_after_it_is_kept: AfterTheLocalCommit on jsonl;
+    }
+    Progress, Progress: V1 to V1 {
+        progress_after_its_local_201: AfterTheLocal201 on jsonl;
+        progress_after_the_relays_201: AfterTheRelaysAnswer on sqlite;
+        progress_after_it_is_taken: AfterTheTake on sqlite;
+    }
+    Progress, Progress: V2 to V1 {
+        progress_to_v2_after_it_is_kept: AfterTheLocalCommit on jsonl;
+    }
+    GivenBack, ErrorReply: V1 to V1 {
+        an_error_reply_before_it_leaves: AfterTheLocal201 on jsonl;
+        an_error_reply_after_it_is_taken: AfterTheTake on sqlite;
+        an_error_reply_after_it_is_kept: AfterTheLocalCommit on jsonl;
+    }
+    GivenBack, ErrorReply: V1 to V2 {
+        an_error_reply_of_v2_after_the_relays_201: AfterTheRelaysAnswer on sqlite;
+    }
+    Untaken, Notice: V1 to V1 {
+        a_relays_notice_after_it_is_taken: AfterTheTake on jsonl;
+        a_relays_notice_after_it_is_kept: AfterTheLocalCommit on sqlite;
+    }
+    Untaken, Notice: V2 to V1 {
+        a_relays_notice_to_v2_after_it_is_taken: AfterTheTake on sqlite;
+    }
+    Refused, Request: V1 to V1 {
+        a_refusal_before_it_is_asked_for: AfterTheLocal201 on jsonl;
+        a_refusal_after_the_relays_answer: AfterTheRelaysAnswer on sqlite;
+    }
+    Refused, Request: V2 to V1 {
+        a_refusal_to_v2_after_the_relays_answer: AfterTheRelaysAnswer on jsonl;
+    }
+    Withdrawn, Withdrawal: V1 to V1 {
+        a_withdrawal_before_the_relay_has_it: BeforeTheWithdrawal on sqlite;
+        a_withdrawal_after_the_relays_answer: AfterTheWithdrawal on jsonl;
+    }
+    Withdrawn, Withdrawal: V2 to V1 {
+        a_v2_withdrawal_before_the_relay_has_it: BeforeTheWithdrawal on jsonl;
+        a_v2_withdrawal_after_the_relays_answer: AfterTheWithdrawal on sqlite;
+    }
+    Held, Release: V1 to V2 {
+        mail_accepted_for_v2_before_its_files: BeforeTheFiles on jsonl;
+        mail_accepted_for_v2_after_it_is_kept: AfterTheLocalCommit on sqlite;
+    }
+    Held, Release: V1 to V1 {
+        held_mail_while_it_waits: AfterTheHold on jsonl;
+        accepted_mail_before_its_files: BeforeTheFiles on sqlite;
+        accepted_mail_after_it_is_kept: AfterTheLocalCommit on jsonl;
+        accepted_mail_after_its_ack: AfterTheAck on sqlite;
+    }
 }

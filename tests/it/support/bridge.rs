@@ -87,6 +87,17 @@ impl BridgeProcess {
         self.client = client(self.port, self.agent);
     }
 
+    /// Stops it, puts `to` in place of `from` in its configuration, and starts it again.
+    pub fn reconfigure(&mut self, from: &str, to: &str) {
+        self.kill();
+        let path = self.folder.join("config.yaml");
+        let before = std::fs::read_to_string(&path).unwrap();
+        let after = before.replace(from, to);
+        assert_ne!(before, after);
+        std::fs::write(&path, after).unwrap();
+        self.restart();
+    }
+
     #[cfg(unix)]
     pub fn hang_up(&self) {
         self.process.as_ref().unwrap().signal("-HUP");

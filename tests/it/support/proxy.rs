@@ -100,6 +100,8 @@ struct Inner {
     stopped: Notify,
     /// Calls under way that the relay does not hold.
     busy: AtomicUsize,
+    /// Takes that wait at the relay, or are on their way there or back.
+    takes: AtomicUsize,
 }
 
 /// A running proxy.
@@ -118,6 +120,7 @@ impl Proxy {
             suffered: AtomicUsize::new(0),
             stopped: Notify::new(),
             busy: AtomicUsize::new(0),
+            takes: AtomicUsize::new(0),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -166,6 +169,11 @@ impl Proxy {
     /// Whether a call is under way that the relay does not hold.
     pub fn is_busy(&self) -> bool {
         self.inner.busy.load(Ordering::SeqCst) > 0
+    }
+
+    /// How many takes have been sent and not answered, by clients that are still there.
+    pub fn takes(&self) -> usize {
+        self.inner.takes.load(Ordering::SeqCst)
     }
 
     /// Another relay stands there from now on.
@@ -217,6 +225,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let path = parts.uri.path_and_query().map_or_else(String::new, ToString::to_string);
     let is_held = parts.method == Method::GET && path.contains("/inbox/");
     let busy = (!is_held).then(|| Busy::new(&inner.busy));
+    let _take = is_held.then(|| Busy::new(&inner.takes));
     if let Some(fault) = inner.fault(&parts.method, &path, When::BeforeTheRelay, &body) {
         return suffer(&inner, fault, Response::new(Body::empty()), b"", busy).await;
     }

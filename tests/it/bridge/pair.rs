@@ -87,8 +87,9 @@ impl Pair {
         for side in [&self.a, &self.b] {
             side.node.local.db().call("test", |_| Ok(())).await.unwrap();
         }
-        // A relay that has been replaced has no store any more.
-        let _ = self.world.service.list().await;
+        // Changes nothing, and waits its turn behind what changes something: a look would wait for no commit. A relay
+        // that has been replaced has no store any more.
+        let _ = self.world.service.remove_node("n999999".parse().unwrap()).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::acks::Owed;
 use super::bells::Bells;
 use super::events::{Event, Events};
 use super::judge::Verdict;
@@ -66,10 +67,14 @@ impl Inbound {
         }
         let mut failures = 0_u32;
         let mut order = Order::after_start(self.clock.now());
+        let mut owed = Owed::nothing();
         loop {
             let awakening = tokio::select! {
+                // Most of the time it is alive, and nothing is begun here that the next step would drop.
+                biased;
                 () = stop.cancelled() => return,
                 awakening = self.presence.alive(&agent) => awakening,
+                () = self.ack_again(&mapped, &mut owed) => continue,
             };
             // Somebody waits for the first look, so it must not be held.
             let wait_secs = if self.presence.is_awaited(&agent) { 0 } else { WAIT_MAX_SECS };
@@ -80,16 +85,24 @@ impl Inbound {
                 () = stop.cancelled() => return,
                 taken = self.client.take(&mapped.address, take) => taken,
                 () = self.answer_awakenings(&agent, wait_secs) => continue,
+                () = self.ack_again(&mapped, &mut owed) => continue,
             };
             match taken {
                 Ok(items) => {
                     failures = 0;
                     self.link.found();
+                    let until = self.clock.now().plus(Duration::from_secs(LEASE_DEFAULT_SECS));
                     let rest = items.is_empty() && wait_secs > 0;
                     // What is cut short here is neither lost nor doubled: it stays leased, and comes again.
                     tokio::select! {
                         () = stop.cancelled() => return,
-                        () = self.deal_with(&agent, &mapped, items, &mut order) => {}
+                        () = async {
+                            let done = self.deal_with(&agent, &mapped, items, &mut order).await;
+                            if !done.is_empty() {
+                                owed.add(done, until);
+                                self.ack(&mapped, &mut owed).await;
+                            }
+                        } => {}
                     }
                     if rest && self.clock.now().since(began) < HELD_AT_LEAST {
                         tokio::select! {
@@ -143,7 +156,14 @@ impl Inbound {
         }
     }
 
-    async fn deal_with(&self, agent: &AgentName, mapped: &MappedAgent, items: Vec<Value>, order: &mut Order) {
+    /// What to ack of it.
+    async fn deal_with(
+        &self,
+        agent: &AgentName,
+        mapped: &MappedAgent,
+        items: Vec<Value>,
+        order: &mut Order,
+    ) -> Vec<MessageId> {
         let mut done = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
@@ -158,17 +178,7 @@ impl Inbound {
                 }
             }
         }
-        if done.is_empty() {
-            return;
-        }
-        match self.client.ack(&mapped.address, &done).await {
-            Ok(()) => self.events.emit(Event::Acked { ids: done }),
-            // They come again after their lease, and are then acked as seen.
-            Err(error) => {
-                self.link.lost(&error);
-                tracing::warn!(%error, count = done.len(), "inbound_ack_failed");
-            }
-        }
+        done
     }
 
     /// The id to ack, if any. What is not dealt with comes again, and its conversation waits for it.

@@ -1,6 +1,7 @@
 //! The bridge: gives each listed local agent a REDSYN address and carries messages both ways.
 //! It sits between `broker` (whose [`crate::broker::carrier::Carrier`] it implements) and `redsyn_client`.
 
+mod acks;
 mod archive;
 pub mod bells;
 pub mod carrier;

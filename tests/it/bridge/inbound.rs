@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redsyn_bridge::broker::carrier::Carrier;
 use redsyn_bridge::crypto::seal::{Enc, open};
 use redsyn_bridge::domain::clock::Timestamp;
 use redsyn_bridge::domain::delivery::Status;
@@ -15,6 +16,9 @@ use super::world::{
 
 const TAKE: &str = "GET /inbox/acme/finance/ana/close";
 const ACK: &str = "POST /inbox/acme/finance/ana/close/ack";
+/// The two tasks of a node that always sleep (the outbound pump between looks, and the one that forgets), and one that
+/// waits for its next try.
+const ALL_AND_ONE: usize = 3;
 
 /// The error reply that goes back for `id`.
 async fn error_reply(world: &World, id: &str) -> Value {
@@ -121,6 +125,62 @@ async fn an_ack_that_is_lost_comes_with_the_next_delivery() {
         assert_eq!(world.acked().await, ["q1"]);
         assert_eq!(world.inbox_ids().await, ["q1"]);
     }
+}
+
+#[tokio::test]
+async fn an_ack_that_fails_is_tried_again_while_the_lease_lasts() {
+    let mut world = World::new().await;
+    for lost in [Say::HangUp, Say::ObeyAndHangUp, Say::error(503, "away"), Say::Text(200, "<html>".into())] {
+        world.relay.script(ACK, lost);
+    }
+    world.relay.script(ACK, Say::Limited(429, json!({"error": "later", "status": 429}), "70"));
+    world.relay.deliver(CLOSE, [Value::Object(unsigned("q1"))]);
+    for calls in 1..=4 {
+        world.relay.called(ACK, calls).await;
+        world.asleep(ALL_AND_ONE).await;
+        world.clock.advance(Duration::from_secs(60));
+    }
+    world.relay.called(ACK, 5).await;
+    world.asleep(ALL_AND_ONE).await;
+    world.clock.advance(Duration::from_secs(60));
+    // What is asked for is the least; what comes meanwhile does not wait for it.
+    settle().await;
+    assert_eq!(world.relay.calls(ACK).len(), 5);
+    world.relay.deliver(CLOSE, [Value::Object(unsigned("q2"))]);
+    assert_eq!(world.acked().await, ["q1", "q2"]);
+    assert_eq!(world.inbox_ids().await, ["q1", "q2"]);
+}
+
+#[tokio::test]
+async fn what_is_owed_is_forgotten_when_the_relay_delivers_again_and_when_it_refuses() {
+    let mut world = World::new().await;
+    world.relay.script(ACK, Say::Limited(503, json!({"error": "later", "status": 503}), "900"));
+    world.relay.script(ACK, Say::error(403, "not yours"));
+    world.relay.deliver(CLOSE, [Value::Object(unsigned("q1"))]);
+    world.relay.called(ACK, 1).await;
+    world.relay.deliver(CLOSE, [Value::Object(unsigned("q2"))]);
+    assert_eq!(world.relay.called(ACK, 2).await[1].body, json!({"ids": ["q2"]}));
+    world.relay.deliver(CLOSE, [Value::Object(unsigned("q3"))]);
+    assert_eq!(world.acked().await, ["q3"]);
+}
+
+#[tokio::test]
+async fn what_is_owed_for_an_agent_that_has_left_is_acked_all_the_same() {
+    let mut world = World::with("agents: {close: {allow: [org:globex]}}").await;
+    world.up().await;
+    for items in [json!([unsigned("q1")]), json!([])] {
+        world.relay.script(TAKE, Say::Json(200, json!({"items": items})));
+    }
+    world.relay.script(ACK, Say::Limited(503, json!({"error": "later", "status": 503}), "100"));
+    world.carrier.touched(&close()).await;
+    // After a held call that came back at once, it rests for a second.
+    world.relay.called(TAKE, 2).await;
+    for seconds in [91, 10] {
+        world.asleep(ALL_AND_ONE).await;
+        world.clock.advance(Duration::from_secs(seconds));
+    }
+    assert_eq!(world.acked().await, ["q1"]);
+    assert_eq!(world.relay.calls(TAKE).len(), 2);
 }
 
 #[tokio::test]

@@ -1,7 +1,11 @@
 //! Everything that a network and an overloaded relay can do to each call of a bridge, with a real relay behind it and in
 //! both generations: nothing lost, nothing twice, and the order of a conversation kept.
 
+use std::time::Duration;
+
 use axum::http::Method;
+use redsyn_bridge::proto::redsyn::ids::LEASE_DEFAULT_SECS;
+use redsyn_bridge::relay::metrics::Counter;
 use redsyn_bridge::store::bridge::generation::Generation;
 
 use super::pair::{Mail, Pair};
@@ -67,6 +71,18 @@ async fn through(
         assert_eq!(pair.a.status(&first).await, pair.a.done(), "{fault:?}");
         assert_eq!(pair.a.status(&second).await, "leased", "{fault:?}");
         assert_eq!(pair.a.thread(&pair.world, &first).await.len(), 3, "{fault:?}");
+    }
+    if path == "/ack" {
+        // What was not acked comes again now, and not after this.
+        pair.world.clock.advance(Duration::from_secs(LEASE_DEFAULT_SECS));
+        pair.a.says("a", "last", None, None, pair.now()).await;
+        asked.push(("a".to_owned(), "last".to_owned(), None));
+        pair.until("the last request has come", async || pair.b.came().await >= asked.len()).await;
+        pair.b.says("r", "yes", Some("a"), Some("a"), pair.now()).await;
+        answered.push(("r".to_owned(), "yes".to_owned(), Some("a".to_owned())));
+        pair.until("the last answer has come", async || pair.a.came().await >= answered.len()).await;
+        let taken = usize::try_from(pair.world.service.metrics().get(Counter::MessagesTaken)).unwrap();
+        assert_eq!(taken, asked.len() + answered.len(), "an ack was not tried again in time");
     }
     let ids = |mail: &[Mail]| mail.iter().map(|(id, ..)| id.clone()).collect::<Vec<_>>();
     let (came, back) = (pair.b.mail().await, pair.a.mail().await);

@@ -121,6 +121,63 @@ calls! {
     the_ack_of_the_answer: Asks POST "/ack" "";
 }
 
+/// Three requests of which the second is taken back, once for each fault of that call and twice in a row: while the
+/// relay has it, and while our bridge does not know whether it has.
+async fn withdrawals(generation: Generation) {
+    let pair = Pair::new(generation, generation).await;
+    // Nobody takes anything until all is said.
+    pair.b.proxy.faults(Method::GET, "/inbox/", "", Fault::Cut(When::BeforeTheRelay), usize::MAX);
+    pair.until("nothing is taken", async || pair.b.proxy.suffered() > 0).await;
+    let mut kept = Vec::new();
+    for (n, fault) in faults().into_iter().enumerate() {
+        let lost = [None, Some(When::BeforeTheRelay), Some(When::AfterTheRelay)];
+        for (m, lost) in lost.into_iter().enumerate() {
+            let [first, second, third] = ["a", "b", "c"].map(|letter| format!("{letter}{n}-{m}"));
+            pair.a.says(&first, "?", None, None, pair.now()).await;
+            let what = format!("{fault:?}: the first has left");
+            pair.until(&what, async || pair.a.status(&first).await == "leased").await;
+            let suffered = pair.a.proxy.suffered();
+            if let Some(when) = lost {
+                pair.a.proxy.faults(Method::POST, "/messages", "\"thread\"", Fault::Cut(when), 1);
+            }
+            pair.a.says(&second, "never mind", Some(&first), None, pair.now()).await;
+            match lost {
+                None => pair.until(&what, async || pair.a.status(&second).await == "leased").await,
+                Some(_) => pair.until(&what, async || pair.a.proxy.suffered() > suffered).await,
+            }
+            pair.a.proxy.fault(Method::POST, "/cancel", fault.clone());
+            // A 404 is one whatever else it says: then the relay has never had it.
+            if let Err(refused) = pair.a.withdraws(&second).await {
+                assert_eq!(refused.status(), 503, "{fault:?}, {lost:?}: nobody knows");
+                pair.a.withdraws(&second).await.unwrap();
+            }
+            pair.a.says(&third, "this", Some(&first), None, pair.now()).await;
+            pair.until(&what, async || pair.a.status(&third).await == "leased").await;
+            assert_eq!(pair.a.status(&second).await, "failed", "{fault:?}, {lost:?}");
+            kept.extend([first, third]);
+        }
+    }
+    pair.b.proxy.heal();
+    pair.until("what was not taken back has come", async || pair.b.came().await >= kept.len()).await;
+    pair.quiet().await;
+    let (mut came, mut kept) = (pair.b.ids().await, kept);
+    // One conversation does not wait for another.
+    came.sort();
+    kept.sort();
+    assert_eq!(came, kept);
+    assert!(pair.a.ids().await.is_empty(), "whoever takes something back knows that it failed");
+}
+
+#[tokio::test]
+async fn the_withdrawal_of_a_request() {
+    withdrawals(Generation::V1).await;
+}
+
+#[tokio::test]
+async fn the_withdrawal_of_a_request_of_the_second_generation() {
+    withdrawals(Generation::V2).await;
+}
+
 #[tokio::test]
 async fn the_introduction_of_a_node() {
     let world = World::new().await;

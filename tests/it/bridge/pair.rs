@@ -8,6 +8,7 @@ use redsyn_bridge::bridge::keys::NodeKeys;
 use redsyn_bridge::broker::carrier::{Carrier, Taker};
 use redsyn_bridge::domain::clock::{Clock, Timestamp};
 use redsyn_bridge::domain::random::SystemRandom;
+use redsyn_bridge::proto::dsh::error::ApiError;
 use redsyn_bridge::proto::dsh::json::JsonText;
 use redsyn_bridge::proto::dsh::names::{AgentName, DshId, Party};
 use redsyn_bridge::proto::dsh::v1::envelope::Kind as V1Kind;
@@ -241,6 +242,16 @@ impl Side {
                 }
                 assert!(!self.node.carrier.send_v2(message).await.unwrap().duplicate);
             }
+        }
+    }
+
+    /// Takes a request back in this side's generation.
+    pub async fn withdraws(&self, id: &str) -> Result<(), ApiError> {
+        match self.generation {
+            Generation::V1 => {
+                self.node.carrier.parcels().unwrap().withdraw(self.agent(), DshId::new(id)).await
+            }
+            Generation::V2 => self.node.carrier.withdraw_v2(self.name(), DshId::new(id)).await,
         }
     }
 

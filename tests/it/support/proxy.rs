@@ -161,6 +161,11 @@ impl Proxy {
         self.inner.rules.lock().unwrap().push(rule);
     }
 
+    /// Nothing goes wrong any more.
+    pub fn heal(&self) {
+        self.inner.rules.lock().unwrap().clear();
+    }
+
     /// How many calls have suffered something.
     pub fn suffered(&self) -> usize {
         self.inner.suffered.load(Ordering::SeqCst)

@@ -4,6 +4,7 @@
 mod crash;
 mod decisions;
 mod demo;
+mod embedded;
 mod endings;
 mod fake_relay;
 mod faults;

@@ -39,23 +39,32 @@ impl BridgeProcess {
 
     /// The same with these `agents`: what follows that key in the file.
     pub fn start_with(storage: &str, folder: &Path, member: &Member, relay: &str, agents: &str) -> Self {
+        let relay = format!("{relay}\n  token: {}", member.token.expose());
+        let scope = format!("{}/{}/{}", member.org, member.team, member.user);
+        Self::launch(storage, folder, member.agent, &format!("{relay}\n  scope: {scope}\n  agents:{agents}"))
+    }
+
+    /// A process with a relay of its own on this port of loopback, whose node is `home/general/me`.
+    pub fn start_embedded(
+        storage: &str,
+        folder: &Path,
+        relay: u16,
+        agent: &'static str,
+        agents: &str,
+    ) -> Self {
+        let relay = format!("embedded\n  listen: 127.0.0.1:{relay}\n  scope: home/general/me");
+        Self::launch(storage, folder, agent, &format!("{relay}\n  agents:{agents}"))
+    }
+
+    fn launch(storage: &str, folder: &Path, agent: &'static str, redsyn: &str) -> Self {
         let port = free_port();
         let config = format!(
             "broker:\n  port: {port}\n  secret: test-secret\n  dataDir: ./data\n  storage: {storage}\n  rateLimitLoopback: 1000000\n\
-             redsyn:\n  relay: {relay}\n  token: {}\n  scope: {}/{}/{}\n  agents:{agents}\n",
-            member.token.expose(),
-            member.org,
-            member.team,
-            member.user,
+             redsyn:\n  relay: {redsyn}\n"
         );
         write(folder, "config.yaml", &config);
-        let mut bridge = Self {
-            folder: folder.to_owned(),
-            client: client(port, member.agent),
-            port,
-            agent: member.agent,
-            process: None,
-        };
+        let mut bridge =
+            Self { folder: folder.to_owned(), client: client(port, agent), port, agent, process: None };
         bridge.restart();
         bridge
     }

@@ -2,7 +2,7 @@
 //!
 //! The map, left knows nothing of right (`tests/architecture.rs` enforces it):
 //!
-//! `crypto` → `proto` → `domain` → `config` → `store` → `admin`, `broker`, `relay`, `redsyn_client`, `dsh_client` → `bridge` → `runtime` → `cli`
+//! `crypto` → `proto` → `domain` → `config` → `store` → `admin`, `intake`, `broker`, `relay`, `redsyn_client`, `dsh_client` → `bridge` → `runtime` → `cli`
 //!
 //! `broker` and `relay` never meet. Only `*/http` names axum, only the clients name reqwest, only
 //! `store/sqlite` names rusqlite, and only `domain/clock` and `runtime` read the system clock.
@@ -18,6 +18,7 @@ pub mod config;
 pub mod crypto;
 pub mod domain;
 pub mod dsh_client;
+pub mod intake;
 pub mod proto;
 pub mod redsyn_client;
 pub mod relay;

@@ -14,8 +14,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["crypto", "proto", "domain", "config"]),
     // Of no layer in particular: what its calls mean is told by whoever runs it, a node or a relay.
     ("admin", &["crypto"]),
-    ("broker", &["crypto", "proto", "domain", "config", "store"]),
-    ("relay", &["crypto", "proto", "domain", "config", "store"]),
+    // What the two servers share below HTTP's meaning.
+    ("intake", &["domain"]),
+    ("broker", &["crypto", "proto", "domain", "config", "store", "intake"]),
+    ("relay", &["crypto", "proto", "domain", "config", "store", "intake"]),
     ("redsyn_client", &["crypto", "proto", "domain", "config", "store"]),
     ("dsh_client", &["crypto", "proto", "domain", "config", "store"]),
     ("bridge", &["crypto", "proto", "domain", "config", "store", "broker", "redsyn_client"]),
@@ -39,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Crates that only some places may name.
 const CRATES: &[(&str, &[&str])] = &[
     ("axum", &["broker/http", "relay/http", "admin/http"]),
-    ("hyper", &["broker/http", "relay/http"]),
+    ("hyper", &["broker/http", "relay/http", "intake"]),
     ("hyper_util", &["broker/http", "relay/http"]),
     ("http_body_util", &["broker/http", "relay/http"]),
     // `admin/client`: a command asks the running process over loopback.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 use super::error::RunError;
+use super::open_files;
 
 /// Listens on `address` (`host:port`; port 0 takes a free one). `setting` is the key that changes it.
 ///
@@ -19,6 +20,7 @@ pub async fn listen(address: &str, setting: &str) -> Result<(TcpListener, Socket
         };
         RunError::other(format!("cannot listen on {address}: {why}, or change {setting}"))
     };
+    open_files::raise();
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
     let local = listener.local_addr().map_err(cannot)?;
     Ok((listener, local))

@@ -9,6 +9,7 @@ pub mod key_files;
 pub mod listen;
 pub mod local_store;
 pub mod node;
+pub mod open_files;
 pub mod operator;
 pub mod relay_door;
 pub mod relay_host;

@@ -22,8 +22,6 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::route::{self, Route};
 use crate::proto::dsh::v1::{MAX_BODY, signing};
 
-/// How much of a body that is too large is still read, so that the client gets to read the answer.
-const MAX_DRAIN: usize = 8 * MAX_BODY;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -173,19 +171,13 @@ async fn read(body: Body, limit: Limit, service: &Service) -> Result<Vec<u8>, Ap
 
 async fn collect(body: Body, limit: Limit) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
-    let mut drained = 0;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| ApiError::bad_request("the body did not arrive"))?;
-        if drained > 0 || bytes.len() + chunk.len() > limit.bytes {
-            drained += chunk.len();
-            bytes = Vec::new();
-        } else {
-            bytes.extend_from_slice(&chunk);
+        if bytes.len() + chunk.len() > limit.bytes {
+            return Err(limit.refusal());
         }
-        if drained > MAX_DRAIN {
-            break;
-        }
+        bytes.extend_from_slice(&chunk);
     }
-    if drained > 0 { Err(limit.refusal()) } else { Ok(bytes) }
+    Ok(bytes)
 }

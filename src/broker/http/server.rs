@@ -9,14 +9,17 @@ use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::handlers::handle;
 use crate::broker::service::Service;
 use crate::broker::sweep;
+use crate::domain::clock::SharedClock;
+use crate::intake::Intake;
 use crate::store::StoreError;
 
 /// How long a client may take over the head of a request, and how long a connection may idle.
@@ -49,7 +52,10 @@ pub async fn serve(
             () = &mut sweeping => {}
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => connect(stream, address, &routes, &graceful, &mut connections),
+                Ok((stream, address)) => {
+                    let (routes, clock) = (routes.clone(), service.clock.clone());
+                    connections.spawn(connect(stream, address, routes, clock, graceful.watcher()));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "connection_not_accepted");
                     service.clock.sleep(ACCEPT_PAUSE).await;
@@ -67,26 +73,33 @@ pub async fn serve(
     Ok(())
 }
 
-fn connect(
+async fn connect(
     stream: TcpStream,
     address: SocketAddr,
-    routes: &Router,
-    graceful: &GracefulShutdown,
-    connections: &mut JoinSet<()>,
+    routes: Router,
+    clock: SharedClock,
+    watcher: Watcher,
 ) {
     // Answers are small and whole; waiting to fill a packet only delays them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "nodelay_not_set");
     }
-    let routes = routes.clone().layer(Extension(ConnectInfo(address)));
+    talk(stream, routes.layer(Extension(ConnectInfo(address))), clock, watcher).await;
+}
+
+async fn talk<S>(stream: S, routes: Router, clock: SharedClock, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
-    let connection = graceful.watch(connection);
-    connections.spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "connection_ended_badly");
-        }
-    });
+        .serve_connection(TokioIo::new(stream), Intake::new(TowerToHyperService::new(routes), clock));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection_ended_badly");
+    }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

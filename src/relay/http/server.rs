@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::frame::Framed;
 use super::router;
+use crate::intake::Intake;
 use crate::relay::Service;
 
 /// How long a TLS handshake may take: three round trips over the worst network.
@@ -123,7 +124,7 @@ impl Accepted {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "relay_nodelay_failed");
         }
-        let app = Framed::new(app, Arc::clone(&service), peer);
+        let app = Intake::new(Framed::new(app, Arc::clone(&service), peer), Arc::clone(service.clock()));
         let Some(tls) = tls else {
             connections.spawn(talk(stream, app, watcher, service));
             return;
@@ -141,7 +142,12 @@ impl Accepted {
     }
 }
 
-fn talk<S>(stream: S, app: Framed, watcher: Watcher, service: Arc<Service>) -> impl Future<Output = ()> + Send
+fn talk<S>(
+    stream: S,
+    app: Intake<Framed>,
+    watcher: Watcher,
+    service: Arc<Service>,
+) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

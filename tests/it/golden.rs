@@ -3,7 +3,7 @@
 
 pub mod broker;
 mod case;
-mod client;
+pub mod client;
 mod compare;
 mod json;
 mod normalize;

@@ -11,7 +11,9 @@
 mod bridge;
 mod commands;
 mod conformance;
+mod fuzz_seeds;
 mod golden;
+mod hostile;
 mod life;
 mod metrics;
 mod node_shim;

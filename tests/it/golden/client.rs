@@ -5,25 +5,25 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub struct Answer {
+    pub status: u16,
     headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-pub(super) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) fn open(port: u16) -> Self {
+    pub fn open(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
@@ -31,7 +31,7 @@ impl Connection {
     }
 
     /// `None` when the connection ends without an answer.
-    pub(super) fn exchange(&mut self, bytes: &[u8], is_head: bool) -> Option<Answer> {
+    pub fn exchange(&mut self, bytes: &[u8], is_head: bool) -> Option<Answer> {
         // A broker that refuses a body may answer before all of it was sent.
         let _ = self.stream.write_all(bytes);
         loop {

@@ -15,7 +15,7 @@ use crate::golden::broker::free_port;
 #[derive(Debug)]
 pub struct LocalBroker {
     pub folder: PathBuf,
-    port: u16,
+    pub port: u16,
     process: Option<Process>,
 }
 
@@ -37,6 +37,10 @@ impl LocalBroker {
     /// Starts it and returns its first screen.
     pub fn start(&mut self) -> String {
         self.start_as(Process::start(&self.folder, &["serve", "--config", "config.yaml"]))
+    }
+
+    pub const fn is_started(&self) -> bool {
+        self.process.is_some()
     }
 
     pub fn start_as(&mut self, mut process: Process) -> String {

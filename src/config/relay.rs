@@ -63,10 +63,21 @@ impl RelayConfig {
     /// # Errors
     /// When the file cannot be read, or says something that cannot be.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            line: None,
+            problem: format!("cannot be read: {error}"),
+        })?;
+        Self::parse(&text, file)
+    }
+
+    /// The same for a text that is already here; `file` names it in errors and anchors relative paths.
+    ///
+    /// # Errors
+    /// When the text says something that cannot be.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         let wrong = |line, problem| ConfigError { file: file.to_owned(), line, problem };
-        let text =
-            std::fs::read_to_string(file).map_err(|error| wrong(None, format!("cannot be read: {error}")))?;
-        let value: Value = serde_yaml::from_str(&text)
+        let value: Value = serde_yaml::from_str(text)
             .map_err(|error| wrong(error.location().map(|at| at.line()), error.to_string()))?;
         let base = file.parent().unwrap_or(Path::new(""));
         parse(&value, base).map_err(|error| wrong(None, error.to_string()))

@@ -63,6 +63,10 @@ impl Target {
             return Err(TargetError::NotHttps);
         }
         let url = Url::parse(text).map_err(|_| TargetError::NotHttps)?;
+        // It is kept as it is written here, which takes more room where letters are escaped.
+        if url.as_str().len() > URL_MAX {
+            return Err(TargetError::NotHttps);
+        }
         if insecure && matches!(url.scheme(), "http" | "https") && url.host().is_some() {
             return Ok(Self(url));
         }
@@ -226,6 +230,17 @@ mod tests {
         "https://hooks.acme.example\\@127.0.0.1/",
         "https://hooks.%00.example/",
     ];
+
+    /// It was taken, kept as it is escaped, and then refused at every push.
+    #[test]
+    fn a_target_is_not_too_long_once_it_is_escaped() {
+        let short = format!("https://hooks.acme.example/{}", "ñ".repeat(320));
+        let target = Target::parse(&short, false).unwrap();
+        assert_eq!(Target::parse(target.as_str(), false), Ok(target));
+        let long = format!("https://hooks.acme.example/{}", "ñ".repeat(400));
+        assert!(long.len() < URL_MAX);
+        assert_eq!(Target::parse(&long, false), Err(TargetError::NotHttps));
+    }
 
     #[test]
     fn hostile_targets_are_refused() {

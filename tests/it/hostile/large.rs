@@ -49,7 +49,7 @@ const UPLOAD: Endpoint = Endpoint {
     open: false,
 };
 
-/// Files, and the relay: it refuses what is too large by the length that was announced, and a stranger before that.
+/// Files, and the relay: it refuses what is too large by the length that was announced or once it has come, and a stranger before that.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_the_relay_have_limits_of_their_own() {
     let world = World::new().await;
@@ -66,17 +66,22 @@ async fn files_and_the_relay_have_limits_of_their_own() {
             assert_eq!(answer.status, 413);
             judged(&answer, false, &|| "files".to_owned());
         }
+        let chunk = [format!("{MB:x}\r\n").into_bytes(), vec![b' '; MB], b"\r\n".to_vec()].concat();
+        let chunked = [chunk.repeat(9), b"0\r\n\r\n".to_vec()].concat();
         for (credentials, status) in
             [(format!("authorization: Bearer {token}\r\n"), 413), (String::new(), 401)]
         {
-            for length in [8 * MB + 1, 15 * MB] {
-                let head = format!(
-                    "POST /redsyn/v1/messages HTTP/1.1\r\nhost: x\r\n{credentials}content-length: {length}\r\n\r\n"
-                );
-                let bytes = [head.into_bytes(), vec![b' '; length]].concat();
-                let answer = Connection::open(relay).exchange(&bytes, false);
-                let answer = answer.expect("an answer from the relay");
-                assert_eq!(answer.status, status, "{}", String::from_utf8_lossy(&answer.body));
+            for (length, body) in [
+                (format!("content-length: {}", 8 * MB + 1), vec![b' '; 8 * MB + 1]),
+                (format!("content-length: {}", 15 * MB), vec![b' '; 15 * MB]),
+                ("transfer-encoding: chunked".to_owned(), chunked.clone()),
+            ] {
+                let head =
+                    format!("POST /redsyn/v1/messages HTTP/1.1\r\nhost: x\r\n{credentials}{length}\r\n\r\n");
+                let answer = Connection::open(relay).exchange(&[head.into_bytes(), body].concat(), false);
+                let answer = answer.unwrap_or_else(|| panic!("no answer from the relay to {length}"));
+                assert_eq!(answer.status, status, "{length}");
+                super::relay::judged(&answer, &|| length.clone());
             }
         }
     };

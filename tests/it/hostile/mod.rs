@@ -1,4 +1,4 @@
-//! What nobody should ever send, sent to the real broker: each request gets an answer that its client can read, a
+//! What nobody should ever send, sent to the real broker and to our relay: each request gets an answer that its client can read, a
 //! refused one leaves nothing behind, and the next honest one is served.
 
 mod bodies;
@@ -8,3 +8,4 @@ mod endpoints;
 mod halves;
 mod heads;
 mod large;
+mod relay;

@@ -484,7 +484,14 @@ mod plan_tests {
 
     #[test]
     fn every_statement_finds_its_rows_by_an_index() {
-        plans::assert_indexed(local_schema::STEPS, super::sql::ALL);
+        plans::assert_indexed(local_schema::STEPS, super::sql::ALL.iter().copied(), &[]);
+    }
+
+    #[test]
+    fn every_statement_is_in_the_list() {
+        let declared = include_str!("sql.rs").matches("\npub(crate) const ").count();
+        // The list itself is declared in the same way.
+        assert_eq!(declared - 1, super::sql::ALL.len());
     }
 }
 

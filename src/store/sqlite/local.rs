@@ -18,6 +18,7 @@ use super::db::{Db, Undo};
 use super::journal::{Journal, moved};
 use super::load;
 use super::local_schema::STEPS;
+use super::pages::{PAGE, in_pages};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, DshId};
@@ -197,7 +198,15 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call_single("query", move |conn| lookup::query(conn, &query)).await
+        self.query_by(PAGE, query).await
+    }
+
+    async fn query_by(&self, size: u32, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
+        in_pages(query.limit, i64::MAX, |limit, before| {
+            let query = Query { limit, ..query.clone() };
+            self.db.call_single("query", move |conn| lookup::query(conn, &query, before, size))
+        })
+        .await
     }
 
     /// How much waits, in all inboxes together.

@@ -12,6 +12,7 @@ mod load;
 pub mod local;
 pub mod local_schema;
 pub mod node_files;
+mod pages;
 #[cfg(test)]
 mod plans;
 pub mod relay;

@@ -15,6 +15,7 @@ mod tidy;
 
 use super::db::{Db, Undo};
 use super::load;
+use super::pages::{PAGE, in_pages};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::domain::v2::delivery::LeaseRefused;
@@ -122,7 +123,15 @@ impl V2Store {
     /// # Errors
     /// When the store fails.
     pub async fn query(&self, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call("v2_query", move |conn| lookup::query(conn, &query)).await
+        self.query_by(PAGE, query).await
+    }
+
+    async fn query_by(&self, size: u32, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
+        in_pages(query.limit, (i64::MAX, i64::MAX), |limit, before| {
+            let query = Query { limit, ..query.clone() };
+            self.db.call("v2_query", move |conn| lookup::query(conn, &query, before, size))
+        })
+        .await
     }
 
     /// What is addressed to an agent and not completed, newest first.

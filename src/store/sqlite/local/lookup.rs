@@ -9,6 +9,7 @@ use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::store::StoreError;
 use crate::store::local::{Head, Peer, Query, StatusLine, StoredMessage};
+use crate::store::sqlite::pages::Page;
 
 pub(super) fn peers(conn: &Connection, online_after: Timestamp) -> Result<Vec<Peer>, StoreError> {
     let mut agents = conn.prepare_cached(sql::AGENTS)?;
@@ -47,9 +48,21 @@ pub(super) fn recent(
     newest(conn, [sql::RECENT_QUEUED, sql::RECENT_TAKEN], limit, params![agent.as_str(), limit])
 }
 
-pub(super) fn query(conn: &Connection, query: &Query) -> Result<Vec<StoredMessage>, StoreError> {
-    let filters = params![query.agent.as_str(), query.limit, query.kind, query.status, query.from, query.to];
-    newest(conn, [sql::QUERY_QUEUED, sql::QUERY_TAKEN], query.limit, filters)
+/// The page before a number: at most `size` messages of each part are looked at, and both parts down to the same
+/// number, or what moves from one to the other between two pages would be missed.
+pub(super) fn query(
+    conn: &Connection,
+    query: &Query,
+    before: i64,
+    size: u32,
+) -> Result<Page<StoredMessage, i64>, StoreError> {
+    let agent = query.agent.as_str();
+    let end: i64 = conn
+        .prepare_cached(sql::QUERY_END)?
+        .query_row(params![agent, before, size.saturating_sub(1)], |row| row.get(0))?;
+    let filters = params![agent, query.limit, query.kind, query.status, query.from, query.to, before, end];
+    let found = newest(conn, [sql::QUERY_QUEUED, sql::QUERY_TAKEN], query.limit, filters)?;
+    Ok(Page { found, next: (end > 0).then_some(end) })
 }
 
 /// The newest of both parts of an inbox, each of which gives its own newest first.

@@ -116,15 +116,23 @@ pub(super) const RECENT_QUEUED: &str =
     messages!("INDEXED BY messages_queue WHERE inbox = ?1 AND status = 'queued' ORDER BY seq DESC LIMIT ?2");
 pub(super) const RECENT_TAKEN: &str =
     messages!("INDEXED BY messages_taken WHERE inbox = ?1 AND status <> 'queued' ORDER BY seq DESC LIMIT ?2");
+/// Where a page ends that looks at so many messages of either part; 0 when both have fewer left.
+pub(super) const QUERY_END: &str = "SELECT max(
+    coalesce((SELECT seq FROM messages INDEXED BY messages_queue
+        WHERE inbox = ?1 AND status = 'queued' AND seq < ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3), 0),
+    coalesce((SELECT seq FROM messages INDEXED BY messages_taken
+        WHERE inbox = ?1 AND status <> 'queued' AND seq < ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3), 0))";
 pub(super) const QUERY_QUEUED: &str = messages!(
     "INDEXED BY messages_queue
-    WHERE inbox = ?1 AND status = 'queued' AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
+    WHERE inbox = ?1 AND status = 'queued' AND seq < ?7 AND seq >= ?8
+        AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
         AND (?5 IS NULL OR sender = ?5) AND (?6 IS NULL OR recipient = ?6)
     ORDER BY seq DESC LIMIT ?2"
 );
 pub(super) const QUERY_TAKEN: &str = messages!(
     "INDEXED BY messages_taken
-    WHERE inbox = ?1 AND status <> 'queued' AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
+    WHERE inbox = ?1 AND status <> 'queued' AND seq < ?7 AND seq >= ?8
+        AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR status = ?4)
         AND (?5 IS NULL OR sender = ?5) AND (?6 IS NULL OR recipient = ?6)
     ORDER BY seq DESC LIMIT ?2"
 );
@@ -168,6 +176,7 @@ const ALL: &[&str] = &[
     STATUS,
     RECENT_QUEUED,
     RECENT_TAKEN,
+    QUERY_END,
     QUERY_QUEUED,
     QUERY_TAKEN,
     LOAD_QUEUED,

@@ -15,6 +15,7 @@ use crate::proto::dsh::v1::request::Outcome;
 use crate::store::sqlite::kept::Kept;
 
 mod model;
+mod pages;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 

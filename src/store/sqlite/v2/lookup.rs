@@ -11,6 +11,7 @@ use crate::domain::v2::delivery::Status;
 use crate::proto::dsh::names::DshId;
 use crate::proto::dsh::v2::name::Name;
 use crate::store::StoreError;
+use crate::store::sqlite::pages::Page;
 use crate::store::v2::{Query, Queue, StoredMessage};
 
 pub(super) fn status(
@@ -27,28 +28,54 @@ pub(super) fn status(
     ids.into_iter().map(line).collect()
 }
 
-/// What an agent has sent and what it has received lie apart, each newest first; a message to oneself is in both.
-pub(super) fn query(conn: &Connection, query: &Query) -> Result<Vec<StoredMessage>, StoreError> {
+/// Where a message stands in the order of answers: its time in milliseconds and its number.
+pub(super) type Place = (i64, i64);
+
+/// What an agent has sent and what it has received lie apart, each newest first; a message to oneself is in both. A
+/// page looks at most at `size` messages before a place in each, and at both down to the same place.
+pub(super) fn query(
+    conn: &Connection,
+    query: &Query,
+    before: Place,
+    size: u32,
+) -> Result<Page<StoredMessage, Place>, StoreError> {
     if query.id.is_some() {
-        return find(conn, sql::ONE, query);
+        return Ok(Page { found: find(conn, sql::ONE, query, (None, before))?, next: None });
     }
-    if query.root_id.is_some() {
-        return find(conn, sql::CONVERSATION, query);
+    let agent = query.agent.as_str();
+    let parts: &[(&str, &str, &str)] = match &query.root_id {
+        Some(root_id) => &[(sql::CONVERSATION, sql::CONVERSATION_END, root_id)],
+        None => &[(sql::SENT, sql::SENT_END, agent), (sql::RECEIVED, sql::RECEIVED_END, agent)],
+    };
+    let mut end: Option<Place> = None;
+    for (_, last, key) in parts {
+        let of = params![key, query.since.millis(), before.0, before.1, size.saturating_sub(1)];
+        let last =
+            conn.prepare_cached(last)?.query_row(of, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        end = end.max(last);
     }
-    let mut found = find(conn, sql::SENT, query)?;
-    found.extend(find(conn, sql::RECEIVED, query)?);
+    let mut found = Vec::new();
+    for (statement, ..) in parts {
+        found.extend(find(conn, statement, query, (end, before))?);
+    }
     found.sort_by_key(|message| Reverse((message.message.created_at, message.seq)));
     found.dedup_by_key(|message| message.seq);
     found.truncate(query.limit as usize);
-    Ok(found)
+    Ok(Page { found, next: end })
 }
 
-fn find(conn: &Connection, sql: &str, query: &Query) -> Result<Vec<StoredMessage>, StoreError> {
+fn find(
+    conn: &Connection,
+    sql: &str,
+    query: &Query,
+    (end, before): (Option<Place>, Place),
+) -> Result<Vec<StoredMessage>, StoreError> {
     let mut find = conn.prepare_cached(sql)?;
+    let end = end.unwrap_or((query.since.millis(), i64::MIN));
     let filters = params![
         query.agent.as_str(),
         query.limit,
-        query.since.millis(),
+        end.0,
         query.id,
         query.root_id,
         query.origin,
@@ -56,6 +83,9 @@ fn find(conn: &Connection, sql: &str, query: &Query) -> Result<Vec<StoredMessage
         query.kind,
         query.status,
         query.topic,
+        end.1,
+        before.0,
+        before.1,
     ];
     let rows = find.query_map(filters, rows::message)?;
     Ok(rows.collect::<Result<_, _>>()?)

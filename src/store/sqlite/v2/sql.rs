@@ -16,13 +16,25 @@ macro_rules! messages {
     };
 }
 
-/// What a query may ask, and the order of its answer: newest first.
+/// What a page of a query may ask, and the order of its answer: newest first.
 macro_rules! filtered {
     () => {
-        " AND created_at >= ?3 AND (?4 IS NULL OR id = ?4) AND (?5 IS NULL OR root_id = ?5)
+        " AND (created_at, seq) >= (?3, ?11) AND (created_at, seq) < (?12, ?13) AND (?4 IS NULL OR id = ?4) AND (?5 IS NULL OR root_id = ?5)
         AND (?6 IS NULL OR origin = ?6) AND (?7 IS NULL OR target = ?7) AND (?8 IS NULL OR kind = ?8)
         AND (?9 IS NULL OR status = ?9) AND (?10 IS NULL OR instr(topic, ?10) > 0)
         ORDER BY created_at DESC, seq DESC LIMIT ?2"
+    };
+}
+
+/// The last message of a page that looks at so many; none when fewer are left.
+macro_rules! end {
+    ($part:literal) => {
+        concat!(
+            "SELECT created_at, seq FROM v2_messages ",
+            $part,
+            " AND created_at >= ?2 AND (created_at, seq) < (?3, ?4)
+            ORDER BY created_at DESC, seq DESC LIMIT 1 OFFSET ?5"
+        )
     };
 }
 
@@ -74,6 +86,9 @@ pub(super) const CHANGE: &str = "UPDATE v2_messages
 
 pub(super) const SENT: &str = messages!("INDEXED BY v2_origin WHERE origin = ?1", filtered!());
 pub(super) const RECEIVED: &str = messages!("INDEXED BY v2_inbox WHERE inbox = ?1", filtered!());
+pub(super) const SENT_END: &str = end!("INDEXED BY v2_origin WHERE origin = ?1");
+pub(super) const RECEIVED_END: &str = end!("INDEXED BY v2_inbox WHERE inbox = ?1");
+pub(super) const CONVERSATION_END: &str = end!("INDEXED BY v2_root WHERE root_id = ?1");
 pub(super) const CONVERSATION: &str =
     messages!("INDEXED BY v2_root WHERE root_id = ?5 AND (origin = ?1 OR inbox = ?1)", filtered!());
 pub(super) const ONE: &str = messages!("WHERE id = ?4 AND (origin = ?1 OR inbox = ?1)", filtered!());
@@ -112,6 +127,9 @@ const ALL: &[&str] = &[
     CHANGE,
     SENT,
     RECEIVED,
+    SENT_END,
+    RECEIVED_END,
+    CONVERSATION_END,
     CONVERSATION,
     ONE,
     UNFINISHED,

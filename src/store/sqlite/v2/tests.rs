@@ -20,6 +20,7 @@ use crate::store::v2::Action;
 
 mod model;
 mod notices;
+mod pages;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 const RULES: Rules = Rules { max_attempts: 2, notify: true };

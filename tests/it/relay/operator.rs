@@ -75,7 +75,10 @@ async fn what_was_answered_survives_a_restart_and_no_token_is_on_disk() {
     first.close().await.unwrap();
     let relay = service(folder.path()).await;
     let caller = relay.authenticate(&token).await.unwrap();
-    let items = std::sync::Arc::clone(&relay).take(&caller, agent.parse().unwrap(), &Default::default()).await.unwrap();
+    let items = std::sync::Arc::clone(&relay)
+        .take(&caller, agent.parse().unwrap(), &Default::default())
+        .await
+        .unwrap();
     assert_eq!(serde_json::to_value(&items[0]).unwrap()["id"], "m1");
     relay.close().await.unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {

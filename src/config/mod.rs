@@ -80,18 +80,30 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+impl ConfigError {
+    /// What is wrong with the file as YAML; `before` introduces it.
+    fn yaml(file: &Path, before: &str, error: &serde_yaml::Error) -> Self {
+        let line = error.location().map(|location| location.line());
+        Self { file: file.to_owned(), line, problem: format!("{before}{error}") }
+    }
+}
+
+/// The text of a configuration file.
+fn text_of(file: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(file).map_err(|error| ConfigError {
+        file: file.to_owned(),
+        line: None,
+        problem: format!("cannot be read: {error}"),
+    })
+}
+
 impl Config {
     /// Reads the file.
     ///
     /// # Errors
     /// When it cannot be read or holds something that is not allowed.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
-            file: file.to_owned(),
-            line: None,
-            problem: format!("cannot be read: {error}"),
-        })?;
-        Self::parse(&text, file)
+        Self::parse(&text_of(file)?, file)
     }
 
     /// The same for a text that is already here; `file` names it in errors and anchors relative paths.

@@ -33,11 +33,8 @@ impl Document {
             Err(error) => {
                 // The reference's own reader lets empty items of a list pass, so files with them are about.
                 let repaired = without_empty_items(text);
-                document.root = serde_yaml::from_str(&repaired).map_err(|_| ConfigError {
-                    file: file.to_owned(),
-                    line: error.location().map(|location| location.line()),
-                    problem: format!("not YAML: {error}"),
-                })?;
+                document.root = serde_yaml::from_str(&repaired)
+                    .map_err(|_| ConfigError::yaml(file, "not YAML: ", &error))?;
                 document.text = repaired;
                 document
                     .warnings
@@ -57,11 +54,7 @@ impl Document {
 
     /// The same text read into a type. A scalar that is read as a string is the one that is written: `0012` stays.
     pub(super) fn as_written<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
-        serde_yaml::from_str(&self.text).map_err(|error| ConfigError {
-            file: self.file.clone(),
-            line: error.location().map(|location| location.line()),
-            problem: error.to_string(),
-        })
+        serde_yaml::from_str(&self.text).map_err(|error| ConfigError::yaml(&self.file, "", &error))
     }
 
     pub(super) fn top(&self) -> Result<Section, ConfigError> {
@@ -91,31 +84,12 @@ impl Document {
     pub(super) fn error(&self, path: &[impl AsRef<str>], problem: &str) -> ConfigError {
         let problem =
             if path.is_empty() { problem.to_owned() } else { format!("{} {problem}", dotted(path)) };
-        ConfigError { file: self.file.clone(), line: self.line_of(path), problem }
+        ConfigError { file: self.file.clone(), line: line_of(&self.text, path), problem }
     }
 
     pub(super) fn warn(&mut self, path: &[impl AsRef<str>], text: &str) {
         let warning = self.error(path, text).to_string();
         self.warnings.push(warning);
-    }
-
-    /// The line of a key, found by looking for each key of the path below the one before.
-    fn line_of(&self, path: &[impl AsRef<str>]) -> Option<usize> {
-        let mut found = None;
-        let mut lines = self.text.lines().enumerate();
-        for key in path {
-            let key = key.as_ref();
-            let is_key = |line: &str| {
-                let line = line.trim_start().trim_start_matches(['"', '\'']);
-                line.strip_prefix(key)
-                    .is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
-            };
-            match lines.find(|(_, line)| is_key(line)) {
-                Some((line, _)) => found = Some(line + 1),
-                None => return found,
-            }
-        }
-        found
     }
 }
 
@@ -214,6 +188,25 @@ impl Section {
             document.warn(&self.path(key), &text);
         }
     }
+}
+
+/// The line of a key of a YAML text, found by looking for each key of the path below the one before.
+pub(super) fn line_of(text: &str, path: &[impl AsRef<str>]) -> Option<usize> {
+    let mut found = None;
+    let mut lines = text.lines().enumerate();
+    for key in path {
+        let key = key.as_ref();
+        let is_key = |line: &str| {
+            let line = line.trim_start().trim_start_matches(['"', '\'']);
+            line.strip_prefix(key)
+                .is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+        };
+        match lines.find(|(_, line)| is_key(line)) {
+            Some((line, _)) => found = Some(line + 1),
+            None => return found,
+        }
+    }
+    found
 }
 
 fn dotted(path: &[impl AsRef<str>]) -> String {

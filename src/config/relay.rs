@@ -8,9 +8,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_yaml::Value;
 
-use super::ConfigError;
 use super::fields::{Fields, KeyError};
 use super::metrics::allow_remote;
+use super::reader::line_of;
+use super::{ConfigError, text_of};
 use crate::domain::relay::plan::{Plan, Plans};
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
@@ -63,12 +64,7 @@ impl RelayConfig {
     /// # Errors
     /// When the file cannot be read, or says something that cannot be.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
-            file: file.to_owned(),
-            line: None,
-            problem: format!("cannot be read: {error}"),
-        })?;
-        Self::parse(&text, file)
+        Self::parse(&text_of(file)?, file)
     }
 
     /// The same for a text that is already here; `file` names it in errors and anchors relative paths.
@@ -76,11 +72,13 @@ impl RelayConfig {
     /// # Errors
     /// When the text says something that cannot be.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let wrong = |line, problem| ConfigError { file: file.to_owned(), line, problem };
-        let value: Value = serde_yaml::from_str(text)
-            .map_err(|error| wrong(error.location().map(|at| at.line()), error.to_string()))?;
+        let value: Value = serde_yaml::from_str(text).map_err(|error| ConfigError::yaml(file, "", &error))?;
         let base = file.parent().unwrap_or(Path::new(""));
-        parse(&value, base).map_err(|error| wrong(None, error.to_string()))
+        parse(&value, base).map_err(|error| {
+            // The file is the section: its keys have no `relay:` above them.
+            let path: Vec<&str> = error.key.split('.').skip(1).collect();
+            ConfigError { file: file.to_owned(), line: line_of(text, &path), problem: error.to_string() }
+        })
     }
 }
 

@@ -60,3 +60,32 @@ fn each_bad_file_is_refused_in_its_own_words() {
     assert_eq!(seen, 19);
     assert!(RelayConfig::load(&folder("none.yaml")).is_err());
 }
+
+#[test]
+fn an_error_names_the_file_the_line_and_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("relay.yaml");
+    for (text, line, problem) in [
+        (
+            "listen: 127.0.0.1:1\nplans:\n  free:\n    agents: 1\n  pro:\n    agents: many\n",
+            6,
+            "relay.plans.pro.agents: must be a whole number or unlimited",
+        ),
+        (
+            "listen: 127.0.0.1:1\nlimits: {callsPerMinuteAndToken: 0}\n",
+            2,
+            "relay.limits.callsPerMinuteAndToken: must be at least 1, or unlimited",
+        ),
+        (
+            "dataDir: x\n\n# a comment\ndatadir: x\n",
+            4,
+            "relay.datadir: is not a known key; did you mean `dataDir`?",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let told = RelayConfig::load(&file).unwrap_err().to_string();
+        assert_eq!(told, format!("{}:{line}: {problem}", file.display()));
+    }
+    std::fs::write(&file, "listen: 127.0.0.1:1\nplans: {\n").unwrap();
+    assert!(RelayConfig::load(&file).unwrap_err().line.is_some());
+}

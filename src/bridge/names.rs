@@ -109,9 +109,9 @@ impl Names {
         }
     }
 
-    /// The agent with an address that the second generation calls so.
+    /// The agent with an address that the second generation calls so: of several, the one whose keys count there.
     pub fn agent_of(&self, name: &Name) -> Option<&AgentName> {
-        self.agents.keys().find(|agent| Name::of(agent.as_str()) == *name)
+        self.agents.keys().rfind(|agent| Name::of(agent.as_str()) == *name)
     }
 
     /// [`Names::meant`] for the second generation, which knows no capital letters.
@@ -203,6 +203,14 @@ mod tests {
         assert_eq!(known("bobby#s4"), ["globex/erp/bob/billing", "bob", "bobby"]);
         assert_eq!(known("ana/shout"), ["acme/finance/ana/shout", "me", "shout"]);
         assert!(known("shout").is_empty(), "a bare name says it all");
+    }
+
+    #[test]
+    fn the_second_generation_has_one_agent_for_names_that_differ_in_case_alone() {
+        let yaml = "relay: off\nscope: acme/finance/ana\nagents: {Close: {address: acme/finance/ana/one}, close: {}}";
+        let section = serde_yaml::from_str(yaml).unwrap();
+        let names = Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap());
+        assert_eq!(names.agent_of(&Name::of("CLOSE")), AgentName::parse("close").as_ref());
     }
 
     #[test]

@@ -375,7 +375,8 @@ fn parse_contacts(
         let alias = scalar(&key);
         let path = format!("redsyn.contacts.{alias}");
         let name: AgentName = agent_name(&alias, &path)?;
-        if agents.contains_key(&name) {
+        // The second generation of the local protocol knows no capital letters.
+        if agents.keys().any(|agent| agent.as_str().eq_ignore_ascii_case(name.as_str())) {
             return Err(KeyError::new(&path, "is also a local agent: choose another alias"));
         }
         let text = scalar(&value);

@@ -178,6 +178,12 @@ const BAD: &[(&str, &str, &[&str])] = &[
         "redsyn.contacts.x",
         &["local agent", "another alias"],
     ),
+    // One name for the second generation of the local protocol, and so one inbox.
+    (
+        "relay: off\nscope: a/b/c\nagents: {Shout: {address: a/b/c/shout}}\ncontacts: {shouT: d/e/f/g}",
+        "redsyn.contacts.shouT",
+        &["local agent", "another alias"],
+    ),
 ];
 
 #[test]

@@ -1,5 +1,6 @@
 //! The messages of our store, written as the files of the Node broker: the way back to it.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -12,6 +13,7 @@ use crate::store::node::{V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES, v1, v2};
 use crate::store::sqlite::local::LocalStore;
 use crate::store::sqlite::node_files::NodeDatabase;
 use crate::store::sqlite::v2::V2Store;
+use crate::store::v2::StoredMessage;
 
 /// Messages read at once.
 const PAGE: u32 = 500;
@@ -62,38 +64,40 @@ pub async fn hand_over(
     }
     std::fs::create_dir_all(folder)
         .map_err(|error| RunError::other(format!("cannot make {}: {error}", folder.display())))?;
-    let first = write_v1(store, format, v1, progress).await?;
+    let first = write(|seq| store.kept_after(seq, PAGE), format, v1, progress).await?;
     let before = first.messages;
     let mut progress = |count, _| progress(before + count, None);
-    Ok([first, write_v2(v2_store, format, v2, &mut progress).await?])
+    Ok([first, write(|seq| v2_store.kept_after(seq, PAGE), format, v2, &mut progress).await?])
 }
 
-async fn write_v1(
-    store: &LocalStore,
+/// Writes one generation, page by page: `after` gives the messages that follow a number.
+async fn write<M: Kept, F>(
+    after: impl Fn(i64) -> F,
     format: Format,
     file: PathBuf,
     progress: &mut dyn FnMut(usize, Option<usize>),
-) -> Result<HandedOver, RunError> {
-    let failed = |error: StoreError| cannot_write(&file, &error);
+) -> Result<HandedOver, RunError>
+where
+    F: Future<Output = Result<Vec<M>, StoreError>>,
+{
+    let failed = |error: StoreError| RunError::other(format!("cannot write {}: {error}", file.display()));
     let mut out = match format {
-        Format::Sqlite => Out::Database(NodeDatabase::v1(&file).map_err(failed)?),
+        Format::Sqlite => Out::Database(M::database(&file).map_err(failed)?),
         Format::Jsonl => Out::Lines(LineFile::create(&file).map_err(failed)?),
     };
     let (mut seq, mut messages, mut away) = (0, 0, 0);
     loop {
-        let page = store.kept_after(seq, PAGE).await.map_err(failed)?;
+        let page = after(seq).await.map_err(failed)?;
         let Some(last) = page.last() else { break };
-        seq = last.stored.seq;
-        for KeptMessage { stored, .. } in &page {
+        seq = last.seq();
+        for message in &page {
             match &mut out {
-                Out::Database(database) => database.add_v1(stored),
-                Out::Lines(lines) => {
-                    lines.add(&v1::PlainLine { seq: stored.seq, message: v1::Payload::of(stored) })
-                }
+                Out::Database(database) => message.add_row(database),
+                Out::Lines(lines) => message.add_line(lines),
             }
             .map_err(failed)?;
             messages += 1;
-            away += usize::from(stored.inbox.is_none());
+            away += usize::from(message.is_away());
         }
         progress(messages, None);
     }
@@ -101,39 +105,58 @@ async fn write_v1(
     Ok(HandedOver { file, messages, away })
 }
 
-async fn write_v2(
-    store: &V2Store,
-    format: Format,
-    file: PathBuf,
-    progress: &mut dyn FnMut(usize, Option<usize>),
-) -> Result<HandedOver, RunError> {
-    let failed = |error: StoreError| cannot_write(&file, &error);
-    let mut out = match format {
-        Format::Sqlite => Out::Database(NodeDatabase::v2(&file).map_err(failed)?),
-        Format::Jsonl => Out::Lines(LineFile::create(&file).map_err(failed)?),
-    };
-    let (mut seq, mut messages, mut away) = (0, 0, 0);
-    loop {
-        let page = store.kept_after(seq, PAGE).await.map_err(failed)?;
-        let Some(last) = page.last() else { break };
-        seq = last.seq;
-        for stored in &page {
-            match &mut out {
-                Out::Database(database) => database.add_v2(stored),
-                Out::Lines(lines) => lines.add(&v2::Line { message: v2::Payload::of(stored) }),
-            }
-            .map_err(failed)?;
-            messages += 1;
-            away += usize::from(stored.inbox.is_none());
-        }
-        progress(messages, None);
-    }
-    out.finish().map_err(failed)?;
-    Ok(HandedOver { file, messages, away })
+/// A message of one generation, as the Node broker's files have it.
+trait Kept: Sized {
+    fn database(file: &Path) -> Result<NodeDatabase, StoreError>;
+    fn seq(&self) -> i64;
+    /// Whether it is for somebody beyond the machine.
+    fn is_away(&self) -> bool;
+    fn add_row(&self, database: &mut NodeDatabase) -> Result<(), StoreError>;
+    fn add_line(&self, lines: &mut LineFile) -> Result<(), StoreError>;
 }
 
-fn cannot_write(file: &Path, error: &StoreError) -> RunError {
-    RunError::other(format!("cannot write {}: {error}", file.display()))
+impl Kept for KeptMessage {
+    fn database(file: &Path) -> Result<NodeDatabase, StoreError> {
+        NodeDatabase::v1(file)
+    }
+
+    fn seq(&self) -> i64 {
+        self.stored.seq
+    }
+
+    fn is_away(&self) -> bool {
+        self.stored.inbox.is_none()
+    }
+
+    fn add_row(&self, database: &mut NodeDatabase) -> Result<(), StoreError> {
+        database.add_v1(&self.stored)
+    }
+
+    fn add_line(&self, lines: &mut LineFile) -> Result<(), StoreError> {
+        lines.add(&v1::PlainLine { seq: self.stored.seq, message: v1::Payload::of(&self.stored) })
+    }
+}
+
+impl Kept for StoredMessage {
+    fn database(file: &Path) -> Result<NodeDatabase, StoreError> {
+        NodeDatabase::v2(file)
+    }
+
+    fn seq(&self) -> i64 {
+        self.seq
+    }
+
+    fn is_away(&self) -> bool {
+        self.inbox.is_none()
+    }
+
+    fn add_row(&self, database: &mut NodeDatabase) -> Result<(), StoreError> {
+        database.add_v2(self)
+    }
+
+    fn add_line(&self, lines: &mut LineFile) -> Result<(), StoreError> {
+        lines.add(&v2::Line { message: v2::Payload::of(self) })
+    }
 }
 
 enum Out {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::local::LocalBroker;
 use crate::support::process::run;
+use crate::support::v2::V2Agent;
 
 /// What the Node broker puts into every message.
 const FIELDS: [&str; 15] = [
@@ -42,6 +43,8 @@ async fn filled(folder: &Path, storage: &str) -> LocalBroker {
         let ack = json!({"messageId": message["id"], "leaseId": message["leaseId"], "outcome": outcome, "error": "why"});
         beta.post("/v1/ack", &ack).await.unwrap();
     }
+    let ask = json!({"origin": "alpha", "target": "beta", "kind": "request", "body": "second", "idempotency_key": "k"});
+    V2Agent::new(&broker.base(), "s", "alpha").post("/v1/messages", &ask).await.unwrap();
     broker.kill();
     broker
 }
@@ -97,8 +100,8 @@ async fn a_database_for_the_node_broker() {
     let messages: Vec<Value> = rows.map(|row| serde_json::from_str(&row.unwrap()).unwrap()).collect();
     assert_shape(&messages);
     let v2 = Connection::open(out.join("relay-v2.db")).unwrap();
-    let count: i64 = v2.query_row("SELECT count(*) FROM relay_v2_messages", [], |row| row.get(0)).unwrap();
-    assert_eq!(count, 0);
+    let body = "SELECT body FROM relay_v2_messages WHERE status = 'queued'";
+    assert_eq!(v2.query_row(body, [], |row| row.get::<_, String>(0)).unwrap(), "second");
     assert_taken_back(&out).await;
 }
 
@@ -113,6 +116,9 @@ async fn lines_for_the_node_broker() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| line["seq"].is_i64() && line.as_object().unwrap().len() == 2));
     assert_shape(&lines.into_iter().map(|line| line["message"].clone()).collect::<Vec<_>>());
+    let text = std::fs::read_to_string(out.join("relay-v2.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(text.trim()).unwrap();
+    assert_eq!((&line["message"]["body"], &line["message"]["status"]), (&json!("second"), &json!("queued")));
     assert_taken_back(&out).await;
 }
 

@@ -126,15 +126,19 @@ impl Service {
     /// `forbidden` for the name of a contact, whose mail would come here; `busy` when the store fails, as everywhere
     /// below.
     pub async fn register(&self, agent: AgentName) -> Result<answer::Registered, ApiError> {
-        if self.carrier.route(&agent, agent.as_str()) == Route::Away {
-            let text = format!("\"{agent}\" is a contact beyond this machine: choose another name");
-            return Err(ApiError::new(Code::Forbidden, text));
-        }
+        self.is_no_contact(&agent)?;
         let now = self.clock.now();
         self.store.register(agent.clone(), now).await.map_err(busy)?;
         self.carrier.touched(&agent).await;
         tracing::debug!(%agent, "agent_registered");
         Ok(answer::Registered { ok: true, agent, ts: now.secs() })
+    }
+
+    fn is_no_contact(&self, agent: &AgentName) -> Result<(), ApiError> {
+        if self.carrier.route(agent, agent.as_str()) == Route::Away {
+            return Err(is_a_contact(agent.as_str()));
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -152,8 +156,9 @@ impl Service {
     }
 
     /// # Errors
-    /// `forbidden` by the ACL, `no_such_agent`, or what the carrier refuses.
+    /// `forbidden` by the ACL or for the name of a contact, `no_such_agent`, or what the carrier refuses.
     pub async fn send(&self, from: AgentName, request: request::Send) -> Result<answer::Accepted, ApiError> {
+        self.is_no_contact(&from)?;
         let to = request.to.clone();
         if !self.acl.allows(&from, &to, &self.carrier.known_as(&from, &to)) {
             let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
@@ -332,6 +337,12 @@ impl Service {
     pub(super) fn too_old(&self, now: Timestamp) -> Timestamp {
         now.minus(self.message_ttl)
     }
+}
+
+/// Nobody here passes for a contact: what is meant for them leaves, and what comes from them comes from outside.
+pub(super) fn is_a_contact(name: &str) -> ApiError {
+    let text = format!("\"{}\" is a contact beyond this machine: choose another name", brief(name));
+    ApiError::new(Code::Forbidden, text)
 }
 
 fn not_recipient() -> ApiError {

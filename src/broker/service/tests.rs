@@ -300,4 +300,6 @@ async fn nobody_takes_the_name_of_a_contact() {
     assert_eq!(refused.code(), Code::Forbidden);
     service.register(agent("alpha")).await.unwrap();
     service.send(agent("alpha"), request(json!({"to": CONTACT}))).await.unwrap();
+    let refused = service.send(agent(CONTACT), request(json!({"to": "beta"}))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Forbidden);
 }

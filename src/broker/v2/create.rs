@@ -15,8 +15,10 @@ use crate::store::v2::NewMessage;
 
 impl V2 {
     /// # Errors
-    /// `forbidden` by the lists or for a reply that is not the caller's to give, `no_such_message`, `busy`.
+    /// `forbidden` by the lists, for the name of a contact or for a reply that is not the caller's to give,
+    /// `no_such_message`, `busy`.
     pub async fn create(&self, agent: Name, request: Create) -> Result<answer::Created, ApiError> {
+        self.is_no_contact(&agent)?;
         let mut message = self.message(agent, request).await?;
         let route = self.carrier.route_v2(&message.origin, &message.target);
         if let Route::LocalAs(own) = &route {

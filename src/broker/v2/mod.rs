@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::auth::Keyrings;
 use self::pulse::Pulse;
-use super::carrier::{Carrier, Taker};
-use super::service::busy;
+use super::carrier::{Carrier, Route, Taker};
+use super::service::{busy, is_a_contact};
 use crate::config::{Agent, Config};
 use crate::crypto::secret::Secret;
 use crate::domain::clock::{SharedClock, Timestamp};
@@ -109,15 +109,24 @@ impl V2 {
         }
     }
 
+    /// There is no registering in this generation: an agent takes its name by taking mail or sending under it.
+    fn is_no_contact(&self, agent: &Name) -> Result<(), ApiError> {
+        if self.carrier.route_v2(agent, agent) == Route::Away {
+            return Err(is_a_contact(agent.as_str()));
+        }
+        Ok(())
+    }
+
     /// Leases what waits. With a wait, the call is held until something does; it subscribes before it looks.
     ///
     /// # Errors
-    /// `busy` when the store fails, as everywhere below.
+    /// `forbidden` for the name of a contact; `busy` when the store fails, as everywhere below.
     pub async fn pull(
         &self,
         agent: Name,
         request: request::Pull,
     ) -> Result<answer::Messages<answer::Delivered>, ApiError> {
+        self.is_no_contact(&agent)?;
         let now = self.clock.now();
         self.pulse().pulled(&agent, now);
         self.carrier.takes(Taker::V2(&agent)).await;

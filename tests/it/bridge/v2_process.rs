@@ -75,3 +75,25 @@ async fn the_second_generation_asks_and_answers_the_first() {
     assert_eq!((&answer["parentId"], &answer["body"]), (&json!(asked), &json!({"text": "Too."})));
     assert!(close.recent().await.is_empty(), "nothing in the first generation");
 }
+
+#[tokio::test]
+async fn nobody_takes_mail_or_sends_under_the_name_of_a_contact() {
+    let world = World::new().await;
+    let folder = world.folder.path().join("acme");
+    let agents = format!(" {{close: {{}}}}\n  contacts: {{Bob: {}}}", world.bob.address());
+    let bridge = BridgeProcess::start_with("sqlite", &folder, &world.ana, &world.url(), &agents);
+    let say = |origin: &str, target: &str| json!({"origin": origin, "target": target, "kind": "request", "body": "hi", "idempotency_key": "k"});
+    for caller in ["bob", "bob#s1"] {
+        let agent = V2Agent::new(&bridge.base(), "test-secret", caller);
+        for (path, body) in [("/v1/pull", json!({})), ("/v1/messages", say(caller, "close"))] {
+            let (status, answer) = agent.post(path, &body).await.unwrap();
+            assert_eq!(
+                (status, &answer["error"]["code"]),
+                (403, &json!("forbidden")),
+                "{caller} {path}: {answer}"
+            );
+        }
+    }
+    assert_eq!(post(&bridge, "close", "/v1/messages", &say("close", "bob")).await["created"], json!(true));
+    assert_eq!(post(&bridge, "close", "/v1/pull", &json!({})).await["messages"], json!([]));
+}

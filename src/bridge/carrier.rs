@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::bells::Bells;
@@ -20,16 +22,17 @@ use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
 use crate::broker::metrics::Carried;
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
 use crate::domain::clock::SharedClock;
+use crate::domain::crossing::LocalKind;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId};
 use crate::proto::dsh::v2::name::Name;
-use crate::proto::redsyn::address::Destination;
+use crate::proto::redsyn::address::{AgentAddress, Destination};
 use crate::redsyn_client::RelayClient;
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
-use crate::store::bridge::{Departure, Depths, Parcel};
+use crate::store::bridge::{Content, Departure, Depths, Parcel};
 use crate::store::local::{NewMessage, Peer, Sent};
 use crate::store::sqlite::bridge::BridgeStore;
 use crate::store::v2;
@@ -55,6 +58,22 @@ pub struct BridgeCarrier {
     pub lacks: Arc<Lacks>,
     /// The generation of each agent's last take, as far as this process has seen.
     pub taking: Mutex<HashMap<AgentName, Generation>>,
+}
+
+/// A message of either generation that is about to leave.
+struct Leaving {
+    message: Outgoing,
+    kind: LocalKind,
+    parent_id: Option<String>,
+    reply_to: Option<String>,
+    root_id: Option<String>,
+    agent: AgentName,
+    address: AgentAddress,
+    remote: Destination,
+    content: Content,
+    files: Option<Vec<u8>>,
+    options: Options,
+    receipts_travel: bool,
 }
 
 /// The files that a message names.
@@ -89,88 +108,73 @@ impl BridgeCarrier {
         let names = self.names.get();
         let remote =
             self.remote(agent.as_str(), message.to.as_str(), names.meant(&agent, message.to.as_str()))?;
-        let mapped = names.agent(&agent).ok_or_else(|| unlisted(agent.as_str()))?;
-        let id =
-            mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
+        let address = names.agent(&agent).ok_or_else(|| unlisted(agent.as_str()))?.address.clone();
         let options = Options::parse(message.redsyn.as_ref()).map_err(refused)?;
-        let sealing = options.sealing(self.encrypt).map_err(refused)?;
         let files = match self.named_files(&agent, &options).await? {
             Files::Are(files) => files,
             Files::Gone if self.has_departed(&agent, &message.id).await? => {
                 return Ok(Sent { id: message.id, duplicate: true });
             }
-            Files::Gone => {
-                let why = "redsyn.files names no upload, or one that has expired: PUT /bridge/v1/files gives the name";
-                return Err(ApiError::bad_request(why));
-            }
+            Files::Gone => return Err(no_such_upload()),
         };
         let content = mapping::content(&message, &options).map_err(refused)?;
-        // What answers a sealed request is sealed, whatever the configuration says.
-        let answers = message.reply_to.is_some() || message.parent_id.is_some();
-        // Events go to many and are never sealed.
-        let may_be_sealed = remote.agent().is_some() && (sealing != Encrypt::Never || answers);
-        let fitting = spill::fit(content, files.clone(), may_be_sealed);
-        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
         let text = |field: &Option<JsonText>| field.as_ref().and_then(JsonText::as_text);
-        let departure = Departure {
-            id,
+        let kept = self.keep(Leaving {
             kind: mapping::local_kind(&message),
             parent_id: text(&message.parent_id),
             reply_to: text(&message.reply_to),
             root_id: text(&message.root_id),
-            address: mapped.address.clone(),
             agent,
+            address,
             remote,
             content,
             files,
-            parcel: Parcel { encrypt: options.encrypt.map(|wish| wish.as_str().to_owned()), zip },
-            ttl: options.ttl,
+            options,
             receipts_travel: self.receipts == Receipts::Progress,
-            now: self.clock.now(),
             message: Outgoing::V1(message),
-        };
-        let kept = self.keep(departure).await.map_err(|error| {
-            tracing::error!(%error, "outbound_not_kept");
-            ApiError::busy()
-        })?;
-        Ok(Sent { id: kept.id, duplicate: kept.duplicate })
+        });
+        let v2::Created { id, duplicate, .. } = kept.await?;
+        Ok(Sent { id, duplicate })
     }
 
-    async fn depart_v2(&self, message: v2::NewMessage) -> Result<v2::Created, ApiError> {
+    async fn depart_v2(
+        &self,
+        mut message: v2::NewMessage,
+        redsyn: Option<Value>,
+    ) -> Result<v2::Created, ApiError> {
         let names = self.names.get();
         let (origin, target) = (message.origin.as_str(), message.target.as_str());
         let remote = self.remote(origin, target, names.meant_v2(&message.origin, &message.target))?;
         let agent = names.agent_of(&message.origin).ok_or_else(|| unlisted(origin))?.clone();
-        let mapped = names.agent(&agent).ok_or_else(|| unlisted(origin))?;
-        let id =
-            mapping::travel_id(&message.id).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
-        let content = mapping::content_v2(&message).map_err(refused)?;
-        let answers = message.parent_id.is_some();
-        let may_be_sealed = remote.agent().is_some() && (self.encrypt != Encrypt::Never || answers);
-        let fitting = spill::fit(content, None, may_be_sealed);
-        let spill::Parcel { content, zip } = fitting.map_err(refused)?;
-        let ttl = message.expires_at.since(message.created_at).as_secs();
-        let departure = Departure {
-            id,
+        let address = names.agent(&agent).ok_or_else(|| unlisted(origin))?.address.clone();
+        let mut options = Options::parse(redsyn.as_ref()).map_err(refused)?;
+        match options.ttl {
+            Some(ttl) => message.expires_at = message.created_at.plus(Duration::from_secs(ttl)),
+            None => options.ttl = Some(message.expires_at.since(message.created_at).as_secs().max(1)),
+        }
+        let files = match self.named_files(&agent, &options).await? {
+            Files::Are(files) => files,
+            Files::Gone => {
+                let known = self.store.sent_before(message).await.map_err(busy)?;
+                return known.ok_or_else(no_such_upload);
+            }
+        };
+        let content = mapping::content_v2(&message, &options).map_err(refused)?;
+        self.keep(Leaving {
             kind: mapping::local_kind_v2(message.kind),
             parent_id: message.parent_id.clone(),
             reply_to: None,
             root_id: Some(message.root_id.clone()),
-            address: mapped.address.clone(),
             agent,
+            address,
             remote,
             content,
-            files: None,
-            parcel: Parcel { encrypt: None, zip },
-            ttl: Some(ttl.max(1)),
+            files,
+            options,
             receipts_travel: false,
-            now: self.clock.now(),
             message: Outgoing::V2(message),
-        };
-        self.keep(departure).await.map_err(|error| {
-            tracing::error!(%error, "outbound_not_kept");
-            ApiError::busy()
         })
+        .await
     }
 
     /// From now on the mail of `agent` comes in `generation`. What is kept in memory only spares the store.
@@ -189,15 +193,47 @@ impl BridgeCarrier {
         }
     }
 
-    /// Detached from the caller: a client that goes away after the commit must not take the bell with it.
-    async fn keep(&self, departure: Departure) -> Result<v2::Created, StoreError> {
+    /// Makes the message fit, and keeps it. Detached from the caller: a client that goes away after the commit must not
+    /// take the bell with it.
+    async fn keep(&self, leaving: Leaving) -> Result<v2::Created, ApiError> {
+        let Leaving { message, agent, address, remote, content, files, options, .. } = leaving;
+        let id =
+            mapping::travel_id(message.id()).ok_or_else(|| ApiError::bad_request("the id cannot travel"))?;
+        let sealing = options.sealing(self.encrypt).map_err(refused)?;
+        // What answers a sealed request is sealed, whatever the configuration says.
+        let answers = leaving.reply_to.is_some() || leaving.parent_id.is_some();
+        // Events go to many and are never sealed.
+        let may_be_sealed = remote.agent().is_some() && (sealing != Encrypt::Never || answers);
+        let spill::Parcel { content, zip } =
+            spill::fit(content, files.clone(), may_be_sealed).map_err(refused)?;
+        let departure = Departure {
+            message,
+            id,
+            kind: leaving.kind,
+            parent_id: leaving.parent_id,
+            reply_to: leaving.reply_to,
+            root_id: leaving.root_id,
+            agent,
+            address,
+            remote,
+            content,
+            files,
+            parcel: Parcel { encrypt: options.encrypt.map(|wish| wish.as_str().to_owned()), zip },
+            ttl: options.ttl,
+            receipts_travel: leaving.receipts_travel,
+            now: self.clock.now(),
+        };
         let (store, wake) = (self.store.clone(), Arc::clone(&self.wake));
         let kept = tokio::spawn(async move {
             let sent = store.depart(departure).await?;
             wake.notify_one();
             Ok(sent)
         });
-        kept.await.map_err(|error| StoreError::Other(error.to_string()))?
+        let kept = kept.await.unwrap_or_else(|error| Err(StoreError::Other(error.to_string())));
+        kept.map_err(|error| {
+            tracing::error!(%error, "outbound_not_kept");
+            ApiError::busy()
+        })
     }
 
     async fn named_files(&self, agent: &AgentName, options: &Options) -> Result<Files, ApiError> {
@@ -229,7 +265,12 @@ pub(super) fn busy(error: StoreError) -> ApiError {
     ApiError::busy()
 }
 
-fn unlisted(agent: &str) -> ApiError {
+fn no_such_upload() -> ApiError {
+    let why = "redsyn.files names no upload, or one that has expired: PUT /bridge/v1/files gives the name";
+    ApiError::bad_request(why)
+}
+
+pub(super) fn unlisted(agent: &str) -> ApiError {
     let why = format!("{agent} has no REDSYN address: list it under redsyn.agents in the configuration");
     ApiError::new(Code::Forbidden, why)
 }
@@ -264,8 +305,12 @@ impl Carrier for BridgeCarrier {
         }
     }
 
-    fn send_v2(&self, message: v2::NewMessage) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
-        Box::pin(self.depart_v2(message))
+    fn send_v2(
+        &self,
+        message: v2::NewMessage,
+        redsyn: Option<Value>,
+    ) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
+        Box::pin(self.depart_v2(message, redsyn))
     }
 
     fn withdraw_v2(&self, agent: Name, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {

@@ -77,9 +77,8 @@ pub fn local_kind(message: &NewMessage) -> LocalKind {
 pub fn content(message: &NewMessage, options: &Options) -> Result<Content, CannotLeave> {
     let value = ijson::parse(message.body.as_json().as_bytes())
         .map_err(|error| CannotLeave::NotJson(error.to_string()))?;
-    if !is_shallow(&value, DEEPEST) || !options.refs.iter().all(|reference| is_shallow(reference, DEEPEST)) {
-        return Err(CannotLeave::NotJson(format!("it is nested more than {DEEPEST} levels deep")));
-    }
+    are_shallow([&value])?;
+    are_shallow(&options.refs)?;
     let body = match local_kind(message) {
         LocalKind::ReceiptOk => Body::json(json!({"receipt": "ok"})),
         LocalKind::ReceiptError => receipt_error(&value),
@@ -96,9 +95,13 @@ pub fn content(message: &NewMessage, options: &Options) -> Result<Content, Canno
 ///
 /// # Errors
 /// When what it has beside the text cannot be signed.
-pub fn content_v2(message: &v2::NewMessage) -> Result<Content, CannotLeave> {
+pub fn content_v2(message: &v2::NewMessage, options: &Options) -> Result<Content, CannotLeave> {
+    are_shallow(&options.refs)?;
     let extras = generation::envelope_of(message);
-    let refs = if extras.is_empty() { Vec::new() } else { vec![extras_ref(&Value::Object(extras))?] };
+    let mut refs = options.refs.clone();
+    if !extras.is_empty() {
+        refs.push(extras_ref(&Value::Object(extras))?);
+    }
     Ok(Content { body: Body::text(message.body.as_str()), refs })
 }
 
@@ -115,6 +118,13 @@ pub const fn local_kind_v2(kind: V2Kind) -> LocalKind {
         V2Kind::Reply => LocalKind::Reply,
         V2Kind::Message | V2Kind::Event => LocalKind::Message,
     }
+}
+
+fn are_shallow<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<(), CannotLeave> {
+    if values.into_iter().all(|value| is_shallow(value, DEEPEST)) {
+        return Ok(());
+    }
+    Err(CannotLeave::NotJson(format!("it is nested more than {DEEPEST} levels deep")))
 }
 
 fn is_shallow(value: &Value, levels: usize) -> bool {

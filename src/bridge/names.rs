@@ -114,6 +114,11 @@ impl Names {
         self.agents.keys().rfind(|agent| Name::of(agent.as_str()) == *name)
     }
 
+    /// Who a caller of the second generation is; `None` for a name that the first has no room for.
+    pub fn caller(&self, name: &Name) -> Option<AgentName> {
+        self.agent_of(name).cloned().or_else(|| AgentName::parse(name.as_str()))
+    }
+
     /// [`Names::meant`] for the second generation, which knows no capital letters.
     pub fn meant_v2(&self, from: &Name, to: &Name) -> Meant {
         let to = to.as_str();
@@ -124,7 +129,7 @@ impl Names {
             (Some(alias), None) => alias.clone(),
             (None, _) => to.to_owned(),
         };
-        match self.agent_of(from).cloned().or_else(|| AgentName::parse(from.as_str())) {
+        match self.caller(from) {
             Some(agent) => self.meant(&agent, &to),
             None if alias.is_some() || to.contains('/') => Meant::SenderUnlisted,
             None => Meant::Local,

@@ -3,11 +3,12 @@
 use futures_util::future::BoxFuture;
 
 use super::archive;
-use super::carrier::{BridgeCarrier, busy};
+use super::carrier::{BridgeCarrier, busy, unlisted};
 use crate::broker::carrier::Parcels;
 use crate::crypto::sha256;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{AgentName, DshId, brief};
+use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId};
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Upload, Withdrawal};
@@ -15,6 +16,10 @@ use crate::store::bridge::{Upload, Withdrawal};
 impl Parcels for BridgeCarrier {
     fn largest(&self) -> usize {
         FILES_LIMIT
+    }
+
+    fn agent_of(&self, name: &Name) -> Result<AgentName, ApiError> {
+        self.names.get().caller(name).ok_or_else(|| unlisted(brief(name.as_str())))
     }
 
     fn upload(&self, agent: AgentName, zip: Vec<u8>) -> BoxFuture<'_, Result<String, ApiError>> {
@@ -37,7 +42,14 @@ impl Parcels for BridgeCarrier {
     }
 
     fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>> {
-        Box::pin(self.withdraw_in(agent, id, Generation::V1))
+        Box::pin(async move {
+            match self.withdraw_in(agent.clone(), id.clone(), Generation::V1).await {
+                Err(error) if error.code() == Code::NoSuchMessage => {
+                    self.withdraw_in(agent, id, Generation::V2).await
+                }
+                done => done,
+            }
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 
 use super::metrics::Carried;
 use crate::domain::wakeups::Wakeups;
@@ -30,13 +31,16 @@ pub trait Parcels: Send + Sync {
     /// The most bytes of a zip.
     fn largest(&self) -> usize;
 
+    /// Who an agent of the second generation is; an error when they can have no files.
+    fn agent_of(&self, name: &Name) -> Result<AgentName, ApiError>;
+
     /// Keeps a zip for a message to come. Gives the name by which that message calls it.
     fn upload(&self, agent: AgentName, zip: Vec<u8>) -> BoxFuture<'_, Result<String, ApiError>>;
 
     /// The zip of a message, for whoever sent or received it.
     fn files(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<Vec<u8>, ApiError>>;
 
-    /// Takes back a request that nobody has taken.
+    /// Takes back a request, of either generation, that nobody has taken.
     fn withdraw(&self, agent: AgentName, id: DshId) -> BoxFuture<'_, Result<(), ApiError>>;
 }
 
@@ -60,8 +64,12 @@ pub trait Carrier: Send + Sync + fmt::Debug + 'static {
         Route::Local
     }
 
-    /// [`Carrier::send`] for the second generation.
-    fn send_v2(&self, _message: v2::NewMessage) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
+    /// [`Carrier::send`] for the second generation. `redsyn` is what the sender says for the journey.
+    fn send_v2(
+        &self,
+        _message: v2::NewMessage,
+        _redsyn: Option<Value>,
+    ) -> BoxFuture<'_, Result<v2::Created, ApiError>> {
         Box::pin(async { Err(ApiError::no_such_agent()) })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::domain::metrics::{Kind, Label, Tally, Text};
 use crate::proto::dsh::error::Code;
-use crate::proto::dsh::v1::route::Route;
+use crate::proto::dsh::v1::route::{ParcelRoute, Route};
 use crate::proto::dsh::v2;
 use crate::store::commits::Commits;
 use crate::store::local::Load;
@@ -40,12 +40,15 @@ pub enum Endpoint {
     V2Unfinished,
     V2Requeue,
     V2Cancel,
+    V2Upload,
+    V2Files,
+    V2Withdraw,
     V2Unknown,
 }
 
 impl Endpoint {
     /// In the order of the enum.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::About,
         Self::Health,
         Self::Metrics,
@@ -73,6 +76,9 @@ impl Endpoint {
         Self::V2Unfinished,
         Self::V2Requeue,
         Self::V2Cancel,
+        Self::V2Upload,
+        Self::V2Files,
+        Self::V2Withdraw,
         Self::V2Unknown,
     ];
 
@@ -92,9 +98,9 @@ impl Endpoint {
             Self::Recent => ("v1", "POST /v1/recent"),
             Self::Query => ("v1", "POST /v1/messages/query"),
             Self::Receipt => ("v1", "POST /messages/{id}/ack"),
-            Self::Upload => ("v1", "PUT /bridge/v1/files"),
-            Self::Files => ("v1", "GET /bridge/v1/messages/{id}/files"),
-            Self::Withdraw => ("v1", "POST /bridge/v1/messages/{id}/cancel"),
+            Self::Upload => ("v1", UPLOAD),
+            Self::Files => ("v1", FILES),
+            Self::Withdraw => ("v1", WITHDRAW),
             Self::Unknown => ("v1", "other"),
             Self::V2Create => ("v2", "POST /v1/messages"),
             Self::V2Pull => ("v2", "POST /v1/pull"),
@@ -106,6 +112,9 @@ impl Endpoint {
             Self::V2Unfinished => ("v2", "POST /v1/admin/status"),
             Self::V2Requeue => ("v2", "POST /v1/admin/requeue"),
             Self::V2Cancel => ("v2", "POST /v1/admin/cancel"),
+            Self::V2Upload => ("v2", UPLOAD),
+            Self::V2Files => ("v2", FILES),
+            Self::V2Withdraw => ("v2", WITHDRAW),
             Self::V2Unknown => ("v2", "other"),
         }
     }
@@ -125,9 +134,9 @@ impl Endpoint {
             Route::Recent => Self::Recent,
             Route::Query => Self::Query,
             Route::Receipt { .. } => Self::Receipt,
-            Route::Upload => Self::Upload,
-            Route::Files(_) => Self::Files,
-            Route::Withdraw(_) => Self::Withdraw,
+            Route::Parcel(ParcelRoute::Upload) => Self::Upload,
+            Route::Parcel(ParcelRoute::Files(_)) => Self::Files,
+            Route::Parcel(ParcelRoute::Withdraw(_)) => Self::Withdraw,
             Route::Unknown => Self::Unknown,
         }
     }
@@ -146,6 +155,14 @@ impl Endpoint {
             Some(Route::Requeue) => Self::V2Requeue,
             Some(Route::Cancel) => Self::V2Cancel,
             None => Self::V2Unknown,
+        }
+    }
+
+    pub const fn of_parcel_v2(route: &ParcelRoute) -> Self {
+        match route {
+            ParcelRoute::Upload => Self::V2Upload,
+            ParcelRoute::Files(_) => Self::V2Files,
+            ParcelRoute::Withdraw(_) => Self::V2Withdraw,
         }
     }
 }
@@ -190,6 +207,10 @@ const COMMIT_SECONDS: &str = "redsyn_broker_commit_seconds";
 const COMMITS_FAILED: &str = "redsyn_broker_commits_failed_total";
 const OUTBOX: &str = "redsyn_bridge_outbox_messages";
 const HELD: &str = "redsyn_bridge_held_messages";
+
+const UPLOAD: &str = "PUT /bridge/v1/files";
+const FILES: &str = "GET /bridge/v1/messages/{id}/files";
+const WITHDRAW: &str = "POST /bridge/v1/messages/{id}/cancel";
 
 const GENERATION: &str = "generation";
 const V1: Label = (GENERATION, "v1");

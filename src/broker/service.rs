@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
@@ -168,9 +169,9 @@ impl Service {
         let (id, kind) = (message.id.clone(), message.kind.as_str());
         // A bare name is always the local agent's, whatever the carrier calls so too.
         let route = self.carrier.route(&from, &to);
-        if !matches!(route, Route::Away) && self.carrier.parcels().is_some() && names_files(&message) {
-            // The mailbox of this machine has no place for them, and to drop them in silence would lose them.
-            return Err(ApiError::bad_request("files travel to other nodes only: leave out redsyn.files"));
+        let with_files = names_files(message.redsyn.as_ref());
+        if route != Route::Away && self.carrier.parcels().is_some() && with_files {
+            return Err(no_files_here());
         }
         let (local, carried) = match route {
             Route::Local => (AgentName::parse(&to), None),
@@ -350,6 +351,11 @@ fn not_recipient() -> ApiError {
 }
 
 /// Whether the sender wants files to go along.
-fn names_files(message: &NewMessage) -> bool {
-    message.redsyn.as_ref().and_then(|redsyn| redsyn.get("files")).is_some_and(|files| !files.is_null())
+pub(super) fn names_files(redsyn: Option<&Value>) -> bool {
+    redsyn.and_then(|redsyn| redsyn.get("files")).is_some_and(|files| !files.is_null())
+}
+
+/// The mailbox of this machine has no place for them, and to drop them in silence would lose them.
+pub(super) fn no_files_here() -> ApiError {
+    ApiError::bad_request("files travel to other nodes only: leave out redsyn.files")
 }

@@ -19,7 +19,7 @@ use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::AgentName;
-use crate::proto::dsh::v1::route::{self, Route};
+use crate::proto::dsh::v1::route::{self, ParcelRoute, Route};
 use crate::proto::dsh::v1::{MAX_BODY, signing};
 
 /// How long a body may take.
@@ -70,7 +70,7 @@ impl FromRequest<Arc<Service>> for Asked {
         };
         let is_v2 = v2::is_meant(&parts);
         let endpoint = match open {
-            None if is_v2 => v2::endpoint(&parts, &path),
+            None if is_v2 => v2::endpoint(&parts, &path, &route),
             _ => Endpoint::of(&route),
         };
         let call = match open {
@@ -97,10 +97,15 @@ impl Call {
         if !is_v2 && let Some(address) = peer {
             service.auth.admit(address)?;
         }
-        let limit = Limit::of(&route, is_v2, service);
+        let limit = Limit::of(&route, service);
         let body = if has_body(&parts.method) { read(body, limit, service).await? } else { Vec::new() };
         if is_v2 {
-            return Ok(Self::ByV2(v2::Caller::authenticated(service, &parts, (&target, &path), &body)?));
+            return Ok(Self::ByV2(v2::Caller::authenticated(
+                service,
+                &parts,
+                (&target, &path, route),
+                body,
+            )?));
         }
         let signed = Signed { method: parts.method.as_str(), target: &target, body: &body };
         let agent = authenticate(service, &parts.headers, signed)?;
@@ -143,9 +148,9 @@ struct Limit {
 
 impl Limit {
     /// Zips are longer than messages, where they are taken at all.
-    fn of(route: &Route, is_v2: bool, service: &Service) -> Self {
+    fn of(route: &Route, service: &Service) -> Self {
         match service.carrier.parcels() {
-            Some(parcels) if *route == Route::Upload && !is_v2 => {
+            Some(parcels) if *route == Route::Parcel(ParcelRoute::Upload) => {
                 Self { bytes: parcels.largest(), code: Code::TooLarge }
             }
             _ => Self { bytes: MAX_BODY, code: Code::BadRequest },

@@ -8,10 +8,11 @@ use axum::http::StatusCode;
 use super::answer::Answer;
 use super::call::{Asked, Call, Caller};
 use super::v2;
+use crate::broker::carrier::Parcels;
 use crate::broker::service::Service;
 use crate::proto::dsh::error::ApiError;
 use crate::proto::dsh::names::AgentName;
-use crate::proto::dsh::v1::route::Route;
+use crate::proto::dsh::v1::route::{ParcelRoute, Route};
 use crate::proto::dsh::v1::{answer, request};
 
 type Answered = Result<Answer, ApiError>;
@@ -37,17 +38,26 @@ async fn health(service: &Service) -> Answered {
 
 async fn by_route(service: &Service, caller: Caller) -> Answered {
     let Caller { agent, route, body, no_route } = caller;
-    let Some(parcels) = service.carrier.parcels() else {
-        return by_text(service, agent, route, body, no_route).await;
-    };
-    match route {
-        Route::Upload => Answer::ok(&answer::Uploaded { file: parcels.upload(agent, body).await? }),
-        Route::Files(id) => Ok(Answer::zip(parcels.files(agent, id).await?)),
-        Route::Withdraw(id) => {
+    match (route, service.carrier.parcels()) {
+        (Route::Parcel(asked), Some(parcels)) => by_parcel(parcels, agent, asked, body).await,
+        (route, _) => by_text(service, agent, route, body, no_route).await,
+    }
+}
+
+/// What only a carrier does, whichever generation the agent has signed in.
+pub(super) async fn by_parcel(
+    parcels: &dyn Parcels,
+    agent: AgentName,
+    asked: ParcelRoute,
+    body: Vec<u8>,
+) -> Answered {
+    match asked {
+        ParcelRoute::Upload => Answer::ok(&answer::Uploaded { file: parcels.upload(agent, body).await? }),
+        ParcelRoute::Files(id) => Ok(Answer::zip(parcels.files(agent, id).await?)),
+        ParcelRoute::Withdraw(id) => {
             parcels.withdraw(agent, id.clone()).await?;
             Answer::ok(&answer::Withdrawn { id, cancelled: true })
         }
-        route => by_text(service, agent, route, body, no_route).await,
     }
 }
 
@@ -90,12 +100,6 @@ async fn by_text(
             let receipt = service.receipt(agent, (id, hexadecimal), &body, no_route).await?;
             Answer::with(StatusCode::CREATED, &receipt)
         }
-        Route::About
-        | Route::Health
-        | Route::Metrics
-        | Route::Upload
-        | Route::Files(_)
-        | Route::Withdraw(_)
-        | Route::Unknown => Err(no_route),
+        Route::About | Route::Health | Route::Metrics | Route::Parcel(_) | Route::Unknown => Err(no_route),
     }
 }

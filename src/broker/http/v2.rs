@@ -4,11 +4,13 @@ use axum::http::request::Parts;
 
 use super::answer::Answer;
 use super::call::header;
+use super::handlers::by_parcel;
 use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
 use crate::broker::v2::auth::{Credentials, Request};
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::js;
+use crate::proto::dsh::v1::route::{ParcelRoute, Route as AnyRoute};
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::dsh::v2::request;
 use crate::proto::dsh::v2::route::{self, Route};
@@ -18,8 +20,12 @@ use crate::store::v2::Action;
 /// What an authenticated agent asks for.
 pub(super) struct Caller {
     agent: Name,
-    route: Route,
-    body: String,
+    asked: Asked,
+}
+
+enum Asked {
+    Text(Route, String),
+    Parcel(ParcelRoute, Vec<u8>),
 }
 
 /// A request with an agent header of the second generation, empty or not, is of the second generation.
@@ -28,25 +34,33 @@ pub(super) fn is_meant(parts: &Parts) -> bool {
 }
 
 /// Where a request of the second generation is meant for.
-pub(super) fn endpoint(parts: &Parts, path: &str) -> Endpoint {
-    Endpoint::of_v2(route::parse(parts.method.as_str(), path))
+pub(super) fn endpoint(parts: &Parts, path: &str, any: &AnyRoute) -> Endpoint {
+    match any {
+        AnyRoute::Parcel(route) => Endpoint::of_parcel_v2(route),
+        _ => Endpoint::of_v2(route::parse(parts.method.as_str(), path)),
+    }
 }
 
 impl Caller {
-    /// `path` is the one that routes, `target` the one that was signed.
+    /// `path` is the one that routes, `target` the one that was signed. `any` is the route where generations do not
+    /// matter.
     pub(super) fn authenticated(
         service: &Service,
         parts: &Parts,
-        (target, path): (&str, &str),
-        body: &[u8],
+        (target, path, any): (&str, &str, AnyRoute),
+        body: Vec<u8>,
     ) -> Result<Self, ApiError> {
-        // The reference decodes before it verifies: what is no UTF-8 is signed as it is read.
-        let body = String::from_utf8_lossy(body).into_owned();
         let method = parts.method.as_str();
-        let agent = authenticate(service, parts, Request { method, target, body: &body })?;
+        if let (AnyRoute::Parcel(asked), Some(_)) = (any, service.carrier.parcels()) {
+            let agent = authenticate(service, parts, Request { method, target, body: &body })?;
+            return Ok(Self { agent, asked: Asked::Parcel(asked, body) });
+        }
+        // The reference decodes before it verifies: what is no UTF-8 is signed as it is read.
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let agent = authenticate(service, parts, Request { method, target, body: body.as_bytes() })?;
         let no_route = || ApiError::new(Code::NotFound, format!("no v2 route {method} {path}"));
         let route = route::parse(method, path).ok_or_else(no_route)?;
-        Ok(Self { agent, route, body })
+        Ok(Self { agent, asked: Asked::Text(route, body) })
     }
 }
 
@@ -64,7 +78,14 @@ fn authenticate(service: &Service, parts: &Parts, request: Request<'_>) -> Resul
 }
 
 pub(super) async fn by_route(service: &Service, caller: Caller) -> Result<Answer, ApiError> {
-    let Caller { agent, route, body } = caller;
+    let Caller { agent, asked } = caller;
+    let (route, body) = match (asked, service.carrier.parcels()) {
+        (Asked::Text(route, body), _) => (route, body),
+        (Asked::Parcel(asked, body), Some(parcels)) => {
+            return by_parcel(parcels, parcels.agent_of(&agent)?, asked, body).await;
+        }
+        (Asked::Parcel(..), None) => return Err(ApiError::no_such_message()),
+    };
     let v2 = &service.v2;
     match route {
         Route::Create => {

@@ -44,7 +44,7 @@ pub struct Credentials<'a> {
 pub struct Request<'a> {
     pub method: &'a str,
     pub target: &'a str,
-    pub body: &'a str,
+    pub body: &'a [u8],
 }
 
 impl Keyrings {
@@ -80,8 +80,7 @@ impl Keyrings {
         }
         let Request { method, target, body } = request;
         let Credentials { key_id, timestamp, signature, .. } = given;
-        let signed =
-            Signed { agent: agent.as_str(), key_id, timestamp, method, target, body: body.as_bytes() };
+        let signed = Signed { agent: agent.as_str(), key_id, timestamp, method, target, body };
         if !hmac::verify_hex(key.secret.expose().as_bytes(), &[signed.text().as_bytes()], signature) {
             return Err(failure(&agent, "invalid signature"));
         }

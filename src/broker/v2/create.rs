@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::V2;
 use crate::broker::carrier::Route;
-use crate::broker::service::busy;
+use crate::broker::service::{busy, names_files, no_files_here};
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{DshId, brief};
 use crate::proto::dsh::v2::message::Kind;
@@ -17,16 +17,20 @@ impl V2 {
     /// # Errors
     /// `forbidden` by the lists, for the name of a contact or for a reply that is not the caller's to give,
     /// `no_such_message`, `busy`.
-    pub async fn create(&self, agent: Name, request: Create) -> Result<answer::Created, ApiError> {
+    pub async fn create(&self, agent: Name, mut request: Create) -> Result<answer::Created, ApiError> {
         self.is_no_contact(&agent)?;
+        let redsyn = request.redsyn.take();
         let mut message = self.message(agent, request).await?;
         let route = self.carrier.route_v2(&message.origin, &message.target);
+        if route != Route::Away && self.carrier.parcels().is_some() && names_files(redsyn.as_ref()) {
+            return Err(no_files_here());
+        }
         if let Route::LocalAs(own) = &route {
             message.target = Name::of(own.as_str());
         }
         let (agent, inbox, kind) = (message.origin.clone(), message.target.clone(), message.kind.as_str());
         let created = match route {
-            Route::Away => self.carrier.send_v2(message).await?,
+            Route::Away => self.carrier.send_v2(message, redsyn).await?,
             Route::Local | Route::LocalAs(_) => {
                 let (bell, to) = (self.bell.clone(), inbox.clone());
                 self.store.create(message, to.clone(), move |_| bell.wake(&to)).await.map_err(busy)?
@@ -52,7 +56,7 @@ impl V2 {
     }
 
     async fn message(&self, agent: Name, request: Create) -> Result<NewMessage, ApiError> {
-        let Create { target, body, context, idempotency_key, ttl_seconds, content } = request;
+        let Create { target, body, context, idempotency_key, ttl_seconds, content, .. } = request;
         let created_at = self.clock.now();
         let expires_at = created_at.plus(Duration::from_secs(ttl_seconds.into()));
         let id = DshId::new(self.random.hex::<16>());

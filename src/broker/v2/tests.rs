@@ -230,7 +230,7 @@ fn authenticate(service: &Service, caller: &Caller<'_>) -> Result<Name, Code> {
     };
     let signature = hmac::sha256_hex(secret.as_bytes(), &[signed.text().as_bytes()]);
     let given = Credentials { agent, key_id, timestamp: &timestamp, signature: &signature };
-    let request = Request { method: "POST", target: "/v1/pull", body: "{}" };
+    let request = Request { method: "POST", target: "/v1/pull", body: b"{}" };
     service.v2.keyrings.authenticate(Some(given), request).map_err(|error| error.code())
 }
 

@@ -28,7 +28,7 @@ use crate::store::v2::{
     StoredMessage, Swept,
 };
 
-pub(crate) use create::insert_message;
+pub(crate) use create::{insert_message, sent_before};
 pub(crate) use deliver::{by_id, unseen};
 
 /// A step of [`local_schema`](super::local_schema).

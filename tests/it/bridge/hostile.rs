@@ -261,7 +261,7 @@ async fn a_substituted_key_is_sealed_for_by_neither_generation() {
 async fn send(world: &World, generation: Generation, id: &str) {
     match generation {
         Generation::V1 => world.send(super::world::request(id)).await,
-        Generation::V2 => drop(world.carrier.send_v2(super::v2::request(id)).await.unwrap()),
+        Generation::V2 => drop(world.carrier.send_v2(super::v2::request(id), None).await.unwrap()),
     }
 }
 

@@ -141,7 +141,7 @@ proptest! {
             created_at: NOW,
             expires_at: NOW.plus(std::time::Duration::from_secs(3600)),
         };
-        let parcel = spill::fit(mapping::content_v2(&message).unwrap(), None, true).unwrap();
+        let parcel = spill::fit(mapping::content_v2(&message, &Options::default()).unwrap(), None, true).unwrap();
         let (arrived, zip) = arrives(&message.id, travels, parcel);
         prop_assert_eq!(zip, None);
         let arrived = to_v2(&arrived, &AgentName::parse("billing").unwrap());

@@ -240,7 +240,7 @@ impl Side {
                 if parent.is_some() {
                     message.kind = V2Kind::Reply;
                 }
-                assert!(!self.node.carrier.send_v2(message).await.unwrap().duplicate);
+                assert!(!self.node.carrier.send_v2(message, None).await.unwrap().duplicate);
             }
         }
     }

@@ -142,7 +142,7 @@ impl Sent<'_> {
                     expires_at: self.at.plus(std::time::Duration::from_secs(self.ttl())),
                     ..from.v2(&self.id, self.at)
                 };
-                from.node.carrier.send_v2(message).await.unwrap();
+                from.node.carrier.send_v2(message, None).await.unwrap();
             }
         }
     }

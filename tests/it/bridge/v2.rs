@@ -2,7 +2,7 @@
 //! and what it asks for, is answered, or is told of, comes in its own words.
 
 use redsyn_bridge::broker::carrier::{Carrier, Route, Taker};
-use redsyn_bridge::crypto::base64url::zip_encode;
+use redsyn_bridge::crypto::base64url::{zip_decode, zip_encode};
 use redsyn_bridge::crypto::sha256;
 use redsyn_bridge::domain::clock::Timestamp;
 use redsyn_bridge::domain::random::SystemRandom;
@@ -103,10 +103,10 @@ async fn a_request_leaves_and_its_reply_comes_back_in_the_same_words() {
     takes_v2(&world).await;
     assert_eq!(world.carrier.route_v2(&name("close"), &name("bob")), Route::Away);
     let asked = NewMessage { context: "the close".into(), mode: Mode::Continue, ..request("m1") };
-    assert!(!world.carrier.send_v2(asked.clone()).await.unwrap().duplicate);
+    assert!(!world.carrier.send_v2(asked.clone(), None).await.unwrap().duplicate);
     world.accepted("m1").await;
     let again = NewMessage { id: DshId::new("m2"), ..asked };
-    let again = world.carrier.send_v2(again).await.unwrap();
+    let again = world.carrier.send_v2(again, None).await.unwrap();
     assert_eq!((again.id.as_str(), again.duplicate), ("m1", true), "one key, one message");
     let envelope = world.posted_times(1).await.remove(0);
     assert_eq!(envelope["kind"], "request");
@@ -144,7 +144,7 @@ async fn an_inbound_request_is_answered_once_and_what_follows_is_a_request() {
     let taken = pull(&world).await.remove(0);
     assert_eq!((taken.message.kind, taken.message.root_id.as_str()), (Kind::Request, "t1"));
     for id in ["r1", "r2"] {
-        world.carrier.send_v2(reply(id, &taken)).await.unwrap();
+        world.carrier.send_v2(reply(id, &taken), None).await.unwrap();
         world.accepted(id).await;
     }
     let posted = world.posted_times(2).await;
@@ -213,7 +213,7 @@ async fn mail_goes_over_with_its_agent_and_is_never_in_both_generations() {
     let taken = pull(&world).await.remove(0);
     world.carrier.takes(Taker::V1(&close())).await;
     assert!(world.inbox().await.is_empty(), "what was taken stays where it was taken");
-    world.carrier.send_v2(reply("r1", &taken)).await.unwrap();
+    world.carrier.send_v2(reply("r1", &taken), None).await.unwrap();
     world.accepted("r1").await;
     assert_eq!(world.posted_times(1).await[0]["reply_to"], "q1");
 }
@@ -222,7 +222,7 @@ async fn mail_goes_over_with_its_agent_and_is_never_in_both_generations() {
 async fn a_sender_is_told_once_that_its_message_did_not_arrive() {
     let mut world = World::new().await;
     world.relay.script("POST /messages", Say::error(403, "bob takes requests only from team erp"));
-    world.carrier.send_v2(NewMessage { topic: "close".into(), ..request("m1") }).await.unwrap();
+    world.carrier.send_v2(NewMessage { topic: "close".into(), ..request("m1") }, None).await.unwrap();
     assert_eq!(world.failed("m1").await, "forbidden");
     let stored = status(&world, "m1").await;
     assert_eq!((stored.delivery.status(), stored.stages.failed), (Status::Failed, Some(NOW)));
@@ -270,9 +270,43 @@ async fn a_remote_sender_is_told_of_what_failed_or_expired_here() {
 }
 
 #[tokio::test]
+async fn a_sender_may_say_for_the_journey_what_the_first_generation_may() {
+    let mut world = World::new().await;
+    let zip = zip_of(&[("a.txt", b"one")]);
+    let parcels = world.carrier.parcels().unwrap();
+    let file = parcels.upload(parcels.agent_of(&name("CLOSE")).unwrap(), zip.clone()).await.unwrap();
+    let wish =
+        json!({"files": file, "refs": [{"url": "https://git.example"}], "ttl": 86_400, "encrypt": "never"});
+    let message = NewMessage { context: "the close".into(), ..request("m1") };
+    world.carrier.send_v2(message.clone(), Some(wish.clone())).await.unwrap();
+    world.accepted("m1").await;
+    let envelope = world.posted_times(1).await.remove(0);
+    assert_eq!(zip_decode(envelope["files"]["zip"].as_str().unwrap()).unwrap(), zip);
+    assert_eq!((&envelope["ttl"], &envelope["refs"][0]), (&json!(86_400), &wish["refs"][0]));
+    assert_eq!(envelope["refs"][1], extras(&json!({"context": "the close"}))[0]);
+    assert_eq!(status(&world, "m1").await.message.expires_at, after(86_400));
+    assert_eq!(world.carrier.parcels().unwrap().files(close(), DshId::new("m1")).await.unwrap(), zip);
+
+    world.execute("DELETE FROM uploads").await;
+    let again = NewMessage { id: DshId::new("m2"), ..message };
+    let again = world.carrier.send_v2(again, Some(wish.clone())).await.unwrap();
+    assert_eq!((again.id.as_str(), again.duplicate), ("m1", true), "the upload of a retry may be gone");
+    for bad in [wish, json!({"encrypt": "perhaps"}), json!({"ttl": 0}), json!({"refs": [1]})] {
+        let refused = world.carrier.send_v2(request("m3"), Some(bad)).await.unwrap_err();
+        assert_eq!(refused.status(), 400);
+    }
+    let sealed = Some(json!({"encrypt": "require"}));
+    world.carrier.send_v2(request("m4"), sealed.clone()).await.unwrap();
+    assert_eq!(world.failed("m4").await, "no_key");
+    world.relay.set_key(BOB, &Remote::new().keys);
+    world.carrier.send_v2(request("m5"), sealed).await.unwrap();
+    assert!(world.accepted("m5").await);
+}
+
+#[tokio::test]
 async fn a_request_is_taken_back_by_its_sender() {
     let mut world = World::new().await;
-    world.carrier.send_v2(request("m1")).await.unwrap();
+    world.carrier.send_v2(request("m1"), None).await.unwrap();
     world.accepted("m1").await;
     world.relay.script("POST /messages/m1/cancel", Say::Json(200, json!({"cancelled": true})));
     world.carrier.withdraw_v2(name("close"), DshId::new("m1")).await.unwrap();
@@ -291,7 +325,7 @@ async fn addresses_are_resolved_as_for_the_first_generation() {
     );
     assert_eq!(route("close", "shout"), Route::Local);
     let stranger = NewMessage { origin: name("stranger"), ..request("m1") };
-    assert_eq!(world.carrier.send_v2(stranger).await.unwrap_err().status(), 403);
+    assert_eq!(world.carrier.send_v2(stranger, None).await.unwrap_err().status(), 403);
     let malformed = NewMessage { target: name("a/b/c/d/e"), ..request("m1") };
-    assert_eq!(world.carrier.send_v2(malformed).await.unwrap_err().status(), 400);
+    assert_eq!(world.carrier.send_v2(malformed, None).await.unwrap_err().status(), 400);
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::bridge::BridgeProcess;
+use crate::support::local::LocalBroker;
 use crate::support::v2::V2Agent;
 use crate::support::world::{Member, World};
+use crate::support::zips::{member_of, zip_of};
 
 pub async fn post(bridge: &BridgeProcess, agent: &str, path: &str, body: &Value) -> Value {
     let agent = V2Agent::new(&bridge.base(), "test-secret", agent);
@@ -96,4 +99,81 @@ async fn nobody_takes_mail_or_sends_under_the_name_of_a_contact() {
     }
     assert_eq!(post(&bridge, "close", "/v1/messages", &say("close", "bob")).await["created"], json!(true));
     assert_eq!(post(&bridge, "close", "/v1/pull", &json!({})).await["messages"], json!([]));
+}
+
+/// What an agent asks for with bytes and is answered with.
+async fn bytes(
+    bridge: &BridgeProcess,
+    agent: &str,
+    method: Method,
+    path: &str,
+    body: &[u8],
+) -> (u16, Vec<u8>) {
+    V2Agent::new(&bridge.base(), "test-secret", agent).call(method, path, body.to_vec()).await.unwrap()
+}
+
+fn files_of(id: &Value) -> String {
+    format!("/bridge/v1/messages/{}/files", id.as_str().unwrap())
+}
+
+#[tokio::test]
+async fn the_second_generation_puts_and_fetches_files() {
+    let world = World::new().await;
+    let start = |member: &Member, other: &Member| {
+        BridgeProcess::start(&world.folder.path().join(member.org), member, other, &world.url())
+    };
+    let (close, billing) = (start(&world.ana, &world.bob), start(&world.bob, &world.ana));
+    post(&billing, "billing", "/v1/pull", &json!({})).await;
+
+    // No UTF-8, and more than a message may have.
+    let noise: Vec<u8> = (0..2_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let zip = zip_of(&[("noise", &noise)]);
+    let (status, put) = bytes(&close, "close", Method::PUT, "/bridge/v1/files", &zip).await;
+    let put: Value = serde_json::from_slice(&put).unwrap();
+    assert_eq!(status, 200, "{put}");
+    let redsyn = json!({"files": put["file"], "encrypt": "require"});
+    let ask = |target: &str, key: &str, redsyn: &Value| {
+        json!({"origin": "close", "target": target, "kind": "request", "body": "look", "idempotency_key": key,
+               "redsyn": redsyn})
+    };
+    let asked = post(&close, "close", "/v1/messages", &ask(&world.bob.address(), "k1", &redsyn)).await;
+    let request = pull_one(&billing, "billing").await;
+    assert_eq!(request["message_id"], asked["message_id"]);
+    assert_eq!(request["redsyn"]["encrypted"], json!(true));
+    let (status, fetched) =
+        bytes(&billing, "billing", Method::GET, &files_of(&request["message_id"]), b"").await;
+    assert_eq!((status, member_of(&fetched, "noise") == noise), (200, true));
+    let (status, own) = bytes(&close, "close", Method::GET, &files_of(&asked["message_id"]), b"").await;
+    assert_eq!((status, own == zip), (200, true), "its sender may look, too");
+    assert_eq!(bytes(&billing, "eve", Method::GET, &files_of(&request["message_id"]), b"").await.0, 404);
+
+    let (status, answer) = V2Agent::new(&close.base(), "test-secret", "eve")
+        .post(
+            "/v1/messages",
+            &json!({"origin": "eve", "target": "close", "kind": "request", "body": "x",
+                                      "idempotency_key": "k", "redsyn": redsyn}),
+        )
+        .await
+        .unwrap();
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("bad_request")), "{answer}");
+    let put = |agent: V2Agent, body: Vec<u8>| async move {
+        agent.call(Method::PUT, "/bridge/v1/files", body).await.unwrap().0
+    };
+    assert_eq!(put(V2Agent::new(&close.base(), "another secret", "close"), zip).await, 401);
+    let agent = V2Agent::new(&close.base(), "test-secret", "close");
+    assert_eq!(put(agent.clone(), vec![0; 5 * 1024 * 1024 + 1]).await, 413);
+    assert_eq!(put(agent, b"no zip".to_vec()).await, 400);
+    assert_eq!(bytes(&close, "close", Method::PUT, "/bridge/v1/other", b"").await.0, 404);
+    let cancel = format!("/bridge/v1/messages/{}/cancel", asked["message_id"].as_str().unwrap());
+    assert_eq!(bytes(&close, "close", Method::POST, &cancel, b"{}").await.0, 409, "somebody has taken it");
+}
+
+#[tokio::test]
+async fn a_broker_without_a_bridge_has_no_place_for_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut broker = LocalBroker::new(folder.path(), "sqlite");
+    broker.start();
+    let agent = V2Agent::new(&broker.base(), "s", "alpha");
+    let (status, answer) = agent.call(Method::PUT, "/bridge/v1/files", b"PK".to_vec()).await.unwrap();
+    assert_eq!(status, 404, "{}", String::from_utf8_lossy(&answer));
 }

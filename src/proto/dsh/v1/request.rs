@@ -82,7 +82,7 @@ fn unknown_kind() -> ApiError {
 }
 
 /// The additive field is kept when it is an object; anything else was always dropped.
-fn redsyn(members: &Members) -> Result<Option<Value>, ApiError> {
+pub(in crate::proto::dsh) fn redsyn(members: &Members) -> Result<Option<Value>, ApiError> {
     let Some(text) = members.get("redsyn").filter(|value| value.as_json().starts_with('{')) else {
         return Ok(None);
     };

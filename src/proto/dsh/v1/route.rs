@@ -30,13 +30,20 @@ pub enum Route {
         id: DshId,
         hexadecimal: bool,
     },
-    /// `PUT /bridge/v1/files`: ours, as the two below; only where something carries files.
+    /// Ours; only where something carries files.
+    Parcel(ParcelRoute),
+    Unknown,
+}
+
+/// What only a carrier does, for agents of either generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParcelRoute {
+    /// `PUT /bridge/v1/files`.
     Upload,
     /// `GET /bridge/v1/messages/<id>/files`.
     Files(DshId),
     /// `POST /bridge/v1/messages/<id>/cancel`.
     Withdraw(DshId),
-    Unknown,
 }
 
 /// The route, and the path as the reference would name it: dot segments resolved, nothing decoded.
@@ -55,11 +62,9 @@ pub fn parse(method: &str, target: &str) -> (Route, String) {
         ("POST", "/v1/status") => Route::Status,
         ("POST", "/v1/recent") => Route::Recent,
         ("POST", "/v1/messages/query") => Route::Query,
-        ("PUT", "/bridge/v1/files") => Route::Upload,
-        ("GET", path) => carried(path, "files").map_or(Route::Unknown, Route::Files),
-        ("POST", path) if path.starts_with(CARRIED) => {
-            carried(path, "cancel").map_or(Route::Unknown, Route::Withdraw)
-        }
+        ("PUT", "/bridge/v1/files") => Route::Parcel(ParcelRoute::Upload),
+        ("GET", path) => carried(path, "files", ParcelRoute::Files),
+        ("POST", path) if path.starts_with(CARRIED) => carried(path, "cancel", ParcelRoute::Withdraw),
         ("POST", path) => receipt(path).unwrap_or(Route::Unknown),
         _ => Route::Unknown,
     };
@@ -98,9 +103,12 @@ fn receipt(path: &str) -> Option<Route> {
 /// The messages that something carries.
 const CARRIED: &str = "/bridge/v1/messages/";
 
-fn carried(path: &str, what: &str) -> Option<DshId> {
-    let id = path.strip_prefix(CARRIED)?.strip_suffix(what)?.strip_suffix('/')?;
-    (!id.is_empty() && !id.contains('/')).then(|| DshId::new(percent_decoded(id)))
+fn carried(path: &str, what: &str, asked: impl FnOnce(DshId) -> ParcelRoute) -> Route {
+    let id = || path.strip_prefix(CARRIED)?.strip_suffix(what)?.strip_suffix('/');
+    match id().filter(|id| !id.is_empty() && !id.contains('/')) {
+        Some(id) => Route::Parcel(asked(DshId::new(percent_decoded(id)))),
+        None => Route::Unknown,
+    }
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -177,9 +185,13 @@ mod tests {
 
     #[test]
     fn what_is_carried_has_routes_of_its_own() {
-        assert_eq!(route("PUT", "/bridge/v1/files"), Route::Upload);
-        assert_eq!(route("GET", "/bridge/v1/messages/a%2Fb/files"), Route::Files(DshId::new("a/b")));
-        assert_eq!(route("POST", "/bridge/v1/messages/m1/cancel"), Route::Withdraw(DshId::new("m1")));
+        let carried = |method: &str, target: &str| match route(method, target) {
+            Route::Parcel(carried) => carried,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(carried("PUT", "/bridge/v1/files"), ParcelRoute::Upload);
+        assert_eq!(carried("GET", "/bridge/v1/messages/a%2Fb/files"), ParcelRoute::Files(DshId::new("a/b")));
+        assert_eq!(carried("POST", "/bridge/v1/messages/m1/cancel"), ParcelRoute::Withdraw(DshId::new("m1")));
         for (method, target) in [
             ("GET", "/bridge/v1/files"),
             ("GET", "/bridge/v1/messages//files"),

@@ -171,7 +171,7 @@ pub(super) fn insert_v2(
         return Err(StoreError::Other(format!("no local id is free for {}", new.id)));
     }
     let redsyn = redsyn_for_v2(&message).to_string();
-    conn.prepare_cached(sql::V2_ARRIVAL)?.execute(params![new.id.as_str(), redsyn, zip])?;
+    conn.prepare_cached(sql::V2_REDSYN)?.execute(params![new.id.as_str(), redsyn, zip])?;
     Ok(new.id)
 }
 

@@ -26,7 +26,7 @@ use crate::store::bridge::{
     Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Holding, Landed,
     OutboxEntry, Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
-use crate::store::v2::Created;
+use crate::store::v2::{self, Created};
 
 /// The schema step that adds the bridge's tables to the local store.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
@@ -413,6 +413,14 @@ impl BridgeStore {
             Ok(rows::by_local(conn, &agent, &local_id, Generation::V1)?.is_some_and(|row| !row.is_inbound))
         };
         self.db.call("bridge_has_departed", departed).await
+    }
+
+    /// What `message`'s origin has sent under its idempotency key.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn sent_before(&self, message: v2::NewMessage) -> Result<Option<Created>, StoreError> {
+        self.db.call("bridge_sent_before", move |conn| super::v2::sent_before(conn, &message)).await
     }
 
     /// What goes with an entry; `None` when it is not to be sent any more, or not now.

@@ -218,7 +218,11 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
         conn.prepare_cached(sql::INSERT_PARCEL)?.execute(params![departure.id.as_str(), encrypt, zip])?;
     }
     if let Some(files) = &departure.files {
-        conn.prepare_cached(sql::INSERT_FILES)?.execute(params![departure.message.id().as_str(), files])?;
+        let id = departure.message.id().as_str();
+        match departure.message.generation() {
+            Generation::V1 => conn.prepare_cached(sql::INSERT_FILES)?.execute(params![id, files])?,
+            Generation::V2 => conn.prepare_cached(sql::V2_REDSYN)?.execute(params![id, "{}", files])?,
+        };
     }
     Ok(())
 }

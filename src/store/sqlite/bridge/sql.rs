@@ -145,11 +145,11 @@ pub(crate) const V2_FAILED: &str = "UPDATE v2_messages SET at_failed = ?2, statu
 pub(crate) const V2_HELD: &str = "UPDATE v2_messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const V2_INBOUND_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2 WHERE id = ?1";
 pub(crate) const V2_ID_TAKEN: &str = "SELECT 1 FROM v2_messages WHERE id = ?1";
-pub(crate) const V2_ARRIVAL: &str =
+pub(crate) const V2_REDSYN: &str =
     "INSERT INTO v2_redsyn (message, redsyn, zip) SELECT seq, ?2, ?3 FROM v2_messages WHERE id = ?1";
 pub(crate) const V2_ZIP_OF: &str = "SELECT zip FROM v2_redsyn WHERE message = ?1";
 pub(crate) const V2_FILES: &str = "SELECT zip FROM v2_messages LEFT JOIN v2_redsyn ON message = seq \
-     WHERE id = ?1 AND inbox = ?2";
+     WHERE id = ?1 AND (inbox = ?2 OR (inbox IS NULL AND origin = ?2))";
 pub(crate) const V2_DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
 pub(crate) const FORGET_V2_AWAY: &str = "DELETE FROM v2_messages WHERE seq IN \
      (SELECT seq FROM v2_messages WHERE inbox IS NULL AND created_at <= ?1 LIMIT ?2)";
@@ -250,7 +250,7 @@ pub(crate) const ALL: &[&str] = &[
     V2_HELD,
     V2_INBOUND_ANSWERED,
     V2_ID_TAKEN,
-    V2_ARRIVAL,
+    V2_REDSYN,
     V2_ZIP_OF,
     V2_FILES,
     V2_DELETE,

@@ -52,14 +52,23 @@ pub(crate) fn insert_message(
 
 /// The message that was stored before under the key, or under the id.
 fn known(conn: &Connection, message: &NewMessage) -> Result<Created, StoreError> {
+    if let Some(known) = sent_before(conn, message)? {
+        return Ok(known);
+    }
+    let known = conn.prepare_cached(sql::BY_ID)?.query_row([message.id.as_str()], rows::message)?;
+    Ok(known_as(known, message))
+}
+
+/// The message that its origin has sent under the same idempotency key.
+pub(crate) fn sent_before(conn: &Connection, message: &NewMessage) -> Result<Option<Created>, StoreError> {
     let key = params![message.origin.as_str(), message.idempotency_key];
     let by_key = conn.prepare_cached(sql::BY_KEY)?.query_row(key, rows::message).optional()?;
-    let known = match by_key {
-        Some(known) => known,
-        None => conn.prepare_cached(sql::BY_ID)?.query_row([message.id.as_str()], rows::message)?,
-    };
+    Ok(by_key.map(|known| known_as(known, message)))
+}
+
+fn known_as(known: StoredMessage, message: &NewMessage) -> Created {
     let conflict = !says_the_same(&known, message);
-    Ok(Created { id: known.message.id, duplicate: true, conflict })
+    Created { id: known.message.id, duplicate: true, conflict }
 }
 
 /// What the broker adds differs each time: ids and times.

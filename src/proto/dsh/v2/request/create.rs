@@ -1,5 +1,7 @@
 //! `POST /v1/messages`.
 
+use serde_json::Value;
+
 use super::members::Body;
 use super::{clamped, says_something};
 use crate::proto::dsh::error::{ApiError, Code};
@@ -27,6 +29,8 @@ pub struct Create {
     pub idempotency_key: String,
     pub ttl_seconds: u32,
     pub content: Content,
+    /// What the sender says for a journey beyond the machine. Ours.
+    pub redsyn: Option<Value>,
 }
 
 /// What differs between the kinds of messages.
@@ -80,6 +84,7 @@ impl Create {
             idempotency_key: key,
             ttl_seconds: ttl.map_or(*TTL_SECONDS.end(), |seconds| clamped(seconds, TTL_SECONDS)),
             content,
+            redsyn: body.redsyn()?,
         })
     }
 }

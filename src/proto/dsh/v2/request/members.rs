@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::js;
 use crate::proto::dsh::json::{self, JsonText, Members};
+use crate::proto::dsh::v1::request;
 use crate::proto::dsh::v2::name::Name;
 
 pub(super) struct Body(Members);
@@ -38,6 +39,11 @@ impl Body {
     /// What is there, `null` included. A value that is nested too deeply for a tree counts as `null`.
     pub(super) fn value(&self, name: &str) -> Option<Value> {
         self.0.get(name).map(|value| value.to_value().unwrap_or_default())
+    }
+
+    /// The additive field, as in the first generation.
+    pub(super) fn redsyn(&self) -> Result<Option<Value>, ApiError> {
+        request::redsyn(&self.0)
     }
 
     /// `Number(x)`.

@@ -26,10 +26,10 @@ use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, Session, SessionId};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
-use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId, WAIT_MAX_SECS};
+use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId};
 use crate::redsyn_client::{RelayClient, Take};
 use crate::store::StoreError;
-use crate::store::bridge::{Held, Holding, Landed, Refusal};
+use crate::store::bridge::{Landed, Refusal};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// How long to wait after our own store failed: the mail stays leased to us meanwhile.
@@ -77,7 +77,18 @@ impl Inbound {
                 () = self.ack_again(&mapped, &mut owed) => continue,
             };
             // Somebody waits for the first look, so it must not be held.
-            let wait_secs = if self.presence.is_awaited(&agent) { 0 } else { WAIT_MAX_SECS };
+            let is_awaited = self.presence.is_awaited(&agent);
+            let wait_secs = if is_awaited {
+                0
+            } else {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    patience = self.patience(&agent, &mapped, &mut order, &mut owed) => match patience {
+                        Some(secs) => secs,
+                        None => continue,
+                    },
+                }
+            };
             let take = Take { wait_secs, lease_secs: LEASE_DEFAULT_SECS };
             let (introductions, began) = (self.link.introductions(), self.clock.now());
             let taken = tokio::select! {
@@ -91,18 +102,12 @@ impl Inbound {
                 Ok(items) => {
                     failures = 0;
                     self.link.found();
-                    let until = self.clock.now().plus(Duration::from_secs(LEASE_DEFAULT_SECS));
-                    let rest = items.is_empty() && wait_secs > 0;
+                    let until = self.clock.now().plus(Duration::from_secs(take.lease_secs));
+                    let rest = items.is_empty() && !is_awaited;
                     // What is cut short here is neither lost nor doubled: it stays leased, and comes again.
                     tokio::select! {
                         () = stop.cancelled() => return,
-                        () = async {
-                            let done = self.deal_with(&agent, &mapped, items, &mut order).await;
-                            if !done.is_empty() {
-                                owed.add(done, until);
-                                self.ack(&mapped, &mut owed).await;
-                            }
-                        } => {}
+                        () = self.take_in(&agent, &mapped, items, until, &mut order, &mut owed) => {}
                     }
                     if rest && self.clock.now().since(began) < HELD_AT_LEAST {
                         tokio::select! {
@@ -156,18 +161,36 @@ impl Inbound {
         }
     }
 
+    /// Deals with what was taken and is leased until then, and acks it.
+    pub(super) async fn take_in(
+        &self,
+        agent: &AgentName,
+        mapped: &MappedAgent,
+        items: Vec<Value>,
+        until: Timestamp,
+        order: &mut Order,
+        owed: &mut Owed,
+    ) {
+        let done = self.deal_with(agent, mapped, items, until, order).await;
+        if !done.is_empty() {
+            owed.add(done, until);
+            self.ack(mapped, owed).await;
+        }
+    }
+
     /// What to ack of it.
     async fn deal_with(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
         items: Vec<Value>,
+        until: Timestamp,
         order: &mut Order,
     ) -> Vec<MessageId> {
         let mut done = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
-            match self.one(agent, mapped, item, order).await {
+            match self.one(agent, mapped, Taken { item, until: Some(until) }, order).await {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
@@ -186,19 +209,19 @@ impl Inbound {
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
-        item: Value,
+        taken: Taken,
         order: &mut Order,
     ) -> Result<Option<MessageId>, Left> {
-        let envelope = match DeliveredEnvelope::parse(item.clone()) {
+        let envelope = match DeliveredEnvelope::parse(taken.item.clone()) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let id = item.get("id").and_then(Value::as_str).unwrap_or("?");
+                let id = taken.item.get("id").and_then(Value::as_str).unwrap_or("?");
                 tracing::warn!(id = ?brief(id), %error, "inbound_not_an_envelope");
                 return Ok(None);
             }
         };
         let (id, conversation) = (envelope.id.clone(), conversation(&envelope));
-        let dealt = self.deal_with_one(agent, mapped, envelope, item, order).await;
+        let dealt = self.deal_with_one(agent, mapped, envelope, taken, order).await;
         match &dealt {
             Ok(Dealt::Ack | Dealt::Held) => order.came(&conversation, &id),
             Ok(Dealt::Later) | Err(Left) => order.wait_for(conversation, id.clone(), self.clock.now()),
@@ -211,7 +234,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: DeliveredEnvelope,
-        item: Value,
+        taken: Taken,
         order: &mut Order,
     ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
@@ -223,9 +246,9 @@ impl Inbound {
             return Ok(Dealt::Later);
         }
         let session = own_session(&envelope);
-        match self.judge(mapped, &envelope).await {
+        match self.judge(agent, mapped, &envelope).await {
             Verdict::Deliver { signer, opened } => {
-                self.deliver(agent, mapped, envelope, item, session, signer, *opened).await
+                self.deliver(agent, mapped, envelope, taken, session, signer, *opened).await
             }
             Verdict::Refuse { why } => {
                 let refusal = Refusal {
@@ -249,7 +272,7 @@ impl Inbound {
                 }
             }
             Verdict::Hold { why, key } => {
-                self.hold(agent, &envelope, item, Waits { why, key, is_behind: false }).await
+                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: false }).await
             }
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
@@ -260,46 +283,13 @@ impl Inbound {
         }
     }
 
-    async fn hold(
-        &self,
-        agent: &AgentName,
-        envelope: &DeliveredEnvelope,
-        item: Value,
-        Waits { why, key, is_behind }: Waits,
-    ) -> Result<Dealt, Left> {
-        let held = Held {
-            agent: agent.clone(),
-            id: envelope.id.clone(),
-            person: envelope.from.agent.person(),
-            reason: why.clone(),
-            envelope: item,
-            key: key.map(|key| key.to_string()),
-            is_behind,
-            now: self.clock.now(),
-        };
-        match self.store.hold_arrival(held).await {
-            Ok(Holding { goes_on, dropped }) => {
-                self.events.emit(Event::HeldIn { id: envelope.id.clone(), kind: envelope.kind, why });
-                if !dropped.is_empty() {
-                    tracing::warn!(count = dropped.len(), "held_mail_refused_for_newer");
-                    self.wake_outbound.notify_one();
-                }
-                if goes_on {
-                    self.decided.ring();
-                }
-                Ok(Dealt::Held)
-            }
-            Err(error) => Err(left(&envelope.id, &error)),
-        }
-    }
-
     #[expect(clippy::too_many_arguments, reason = "the parts of one delivery, each made by another step")]
     async fn deliver(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: DeliveredEnvelope,
-        item: Value,
+        taken: Taken,
         session: Option<SessionId>,
         signer: Option<(VerifyingKey, bool)>,
         opened: Opened,
@@ -339,15 +329,22 @@ impl Inbound {
             }
             Ok(Landed::Held) => {
                 let why = "its signing key is not the pinned one".to_owned();
-                self.hold(agent, &envelope, item, Waits { why, key, is_behind: false }).await
+                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: false }).await
             }
             Ok(Landed::Behind) => {
                 let why = "earlier mail of its conversation is not delivered yet".to_owned();
-                self.hold(agent, &envelope, item, Waits { why, key, is_behind: true }).await
+                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: true }).await
             }
             Err(error) => Err(left(&id, &error)),
         }
     }
+}
+
+/// An envelope as the relay delivered it.
+pub(super) struct Taken {
+    pub(super) item: Value,
+    /// When its lease ends; `None` for one that was taken long ago.
+    pub(super) until: Option<Timestamp>,
 }
 
 /// What must stay in order: a remote agent and a thread with it.
@@ -355,7 +352,7 @@ pub(super) type Conversation = (AgentAddress, Option<String>);
 
 /// What has become of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dealt {
+pub(super) enum Dealt {
     /// It is kept or refused: the relay need not deliver it again.
     Ack,
     /// It waits for a person.
@@ -365,11 +362,11 @@ enum Dealt {
 }
 
 /// Why a message is held.
-struct Waits {
-    why: String,
-    key: Option<VerifyingKey>,
+pub(super) struct Waits {
+    pub(super) why: String,
+    pub(super) key: Option<VerifyingKey>,
     /// Only for earlier mail, and for nobody's decision.
-    is_behind: bool,
+    pub(super) is_behind: bool,
 }
 
 /// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.

@@ -10,6 +10,7 @@ use crate::crypto::sealed_content::SealedContent;
 use crate::crypto::sha256;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
+use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::AddressedAgent;
 use crate::proto::redsyn::body::{Body, BodyView};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
@@ -48,7 +49,12 @@ pub(super) enum Verdict {
 }
 
 impl Inbound {
-    pub(super) async fn judge(&self, mapped: &MappedAgent, envelope: &DeliveredEnvelope) -> Verdict {
+    pub(super) async fn judge(
+        &self,
+        agent: &AgentName,
+        mapped: &MappedAgent,
+        envelope: &DeliveredEnvelope,
+    ) -> Verdict {
         let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
         if !is_for(mapped, envelope) {
             return refuse("it is addressed to somebody else");
@@ -66,7 +72,7 @@ impl Inbound {
             Ok(opened) => opened,
             Err(why) => return Verdict::Refuse { why },
         };
-        opened.zip = match self.files(envelope).await {
+        opened.zip = match self.files(agent, envelope).await {
             Ok(zip) => zip,
             Err(verdict) => return verdict,
         };
@@ -81,14 +87,23 @@ impl Inbound {
         Verdict::Deliver { signer, opened: Box::new(opened) }
     }
 
-    /// The zip in the clear. Fetched before the ack, since the relay deletes delivered files.
-    async fn files(&self, envelope: &DeliveredEnvelope) -> Result<Option<Vec<u8>>, Verdict> {
+    /// The zip in the clear. Fetched before the ack, since the relay deletes delivered files; that of held mail may be
+    /// here already.
+    async fn files(
+        &self,
+        agent: &AgentName,
+        envelope: &DeliveredEnvelope,
+    ) -> Result<Option<Vec<u8>>, Verdict> {
         let Some(info) = &envelope.files else { return Ok(None) };
         let refuse = |why: String| Verdict::Refuse { why };
-        let travelled = self.client.files(&envelope.id).await.map_err(|error| match error.status() {
-            Some(404) => refuse("its files are gone from the relay".to_owned()),
-            _ => Verdict::Later { why: error },
-        })?;
+        let held = self.store.held_zip(agent.clone(), envelope.id.clone()).await;
+        let travelled = match held.map_err(|why| Verdict::Leave { why })? {
+            Some(held) => held,
+            None => self.client.files(&envelope.id).await.map_err(|error| match error.status() {
+                Some(404) => refuse("its files are gone from the relay".to_owned()),
+                _ => Verdict::Later { why: error },
+            })?,
+        };
         if sha256::hex(&travelled) != info.sha256 {
             return Err(refuse("its files are not the ones that were sent".to_owned()));
         }

@@ -8,6 +8,7 @@ pub mod carrier;
 pub mod decisions;
 mod directory;
 pub mod events;
+mod held;
 pub mod inbound;
 mod judge;
 pub mod keys;

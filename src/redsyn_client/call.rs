@@ -250,6 +250,16 @@ impl RelayClient {
         Ok(items.iter().filter_map(|item| readable(item)).collect())
     }
 
+    /// `GET /inbox/…?peek=1`: what waits, without taking it. A relay that knows no looking takes it for a second.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn peek(&self, agent: &AgentAddress) -> Result<Vec<Value>, CallError> {
+        let request = self.request(Method::GET, &format!("/inbox/{agent}"));
+        let items = self.json::<Items>(request.query(&[("peek", 1), ("wait", 0), ("lease", 1)])).await?.items;
+        Ok(items.iter().filter_map(|item| readable(item)).collect())
+    }
+
     /// `POST /inbox/…/ack`.
     ///
     /// # Errors

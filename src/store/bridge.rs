@@ -189,6 +189,10 @@ pub struct Held {
     pub key: Option<String>,
     /// Nobody has to decide about it: it is held behind what goes on.
     pub is_behind: bool,
+    /// Its files as they travelled, when they have been fetched.
+    pub zip: Option<Vec<u8>>,
+    /// When the relay hands it out again, if this was a take.
+    pub leased_until: Option<Timestamp>,
     pub now: Timestamp,
 }
 

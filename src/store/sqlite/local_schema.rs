@@ -11,6 +11,7 @@ pub const STEPS: Steps = &[
     super::bridge::PARCELS,
     super::bridge::GENERATIONS,
     INBOXES,
+    super::bridge::HELD,
 ];
 
 /// `inbox` is the agent of this machine that may take the message, NULL for mail that leaves the machine.

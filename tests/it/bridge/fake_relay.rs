@@ -73,9 +73,16 @@ pub fn members() -> (Member, Member) {
 }
 
 pub async fn control(relay: &FakeRelay, order: Value) {
+    ask(relay, order).await;
+}
+
+/// Gives an order, and what it answers.
+pub async fn ask(relay: &FakeRelay, order: Value) -> Value {
     let root = relay.base.strip_suffix("/redsyn/v1").unwrap();
     let answer = http().post(format!("{root}/_control")).body(order.to_string()).send().await.unwrap();
-    assert!(answer.status().is_success(), "{order}: {}", answer.text().await.unwrap());
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{order}: {text}");
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Files, a body that travels among them, the second generation and an event, while the relay drops answers, refuses

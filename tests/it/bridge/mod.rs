@@ -9,6 +9,7 @@ mod endings;
 mod fake_relay;
 mod faults;
 mod files;
+mod held;
 mod hostile;
 mod inbound;
 mod less;

@@ -237,7 +237,12 @@ async fn friendly(relay: &Inner, call: &Call) -> Response {
         }
         ("POST", path) if path.ends_with("/ack") => json_answer(200, &json!({"ok": true})),
         ("GET", path) if path.starts_with("/inbox/") => {
-            let items = take(relay, path.trim_start_matches("/inbox/"), call.query.contains("wait=0")).await;
+            let address = path.trim_start_matches("/inbox/");
+            let items = if call.query.contains("peek=1") {
+                relay.mail.borrow().get(address).into_iter().flatten().cloned().collect()
+            } else {
+                take(relay, address, call.query.contains("wait=0")).await
+            };
             json_answer(200, &json!({"items": items}))
         }
         _ => json_answer(404, &not_found),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -98,6 +98,9 @@ struct Inner {
     rules: Mutex<Vec<Rule>>,
     suffered: AtomicUsize,
     stopped: Notify,
+    /// Takes that the relay has answered.
+    looks: AtomicUsize,
+    hurries: AtomicBool,
     /// Calls under way that the relay does not hold.
     busy: AtomicUsize,
     /// Takes that wait at the relay, or are on their way there or back.
@@ -119,6 +122,8 @@ impl Proxy {
             rules: Mutex::default(),
             suffered: AtomicUsize::new(0),
             stopped: Notify::new(),
+            looks: AtomicUsize::new(0),
+            hurries: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             takes: AtomicUsize::new(0),
         });
@@ -169,6 +174,16 @@ impl Proxy {
     /// How many calls have suffered something.
     pub fn suffered(&self) -> usize {
         self.inner.suffered.load(Ordering::SeqCst)
+    }
+
+    /// From now on the relay holds no call.
+    pub fn hurry(&self) {
+        self.inner.hurries.store(true, Ordering::SeqCst);
+    }
+
+    /// How many takes the relay has answered.
+    pub fn looks(&self) -> usize {
+        self.inner.looks.load(Ordering::SeqCst)
     }
 
     /// Whether a call is under way that the relay does not hold.
@@ -227,7 +242,10 @@ impl Inner {
 async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, LIMIT).await.unwrap_or_default();
-    let path = parts.uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    let mut path = parts.uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    if inner.hurries.load(Ordering::SeqCst) {
+        path = path.replace("?wait=", "?wait=0&was=");
+    }
     let is_held = parts.method == Method::GET && path.contains("/inbox/");
     let busy = (!is_held).then(|| Busy::new(&inner.busy));
     let _take = is_held.then(|| Busy::new(&inner.takes));
@@ -257,6 +275,9 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         }
     }
     let body = answer.bytes().await.unwrap_or_default();
+    if is_held && !path.contains("peek=1") {
+        inner.looks.fetch_add(1, Ordering::SeqCst);
+    }
     if let Some(fault) = inner.fault(&parts.method, &path, When::AfterTheRelay, &body) {
         return suffer(&inner, fault, response, &body, Some(busy)).await;
     }

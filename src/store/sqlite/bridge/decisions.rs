@@ -11,53 +11,10 @@ use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::StoreError;
-use crate::store::bridge::{
-    Acceptance, Arrival, Held, HeldIn, HeldKey, Holding, OutboxEntry, PinState, Released,
-};
+use crate::store::bridge::{Acceptance, Arrival, HeldIn, HeldKey, OutboxEntry, PinState, Released};
 
-/// How much inbound mail of one person is held: enough for a conversation that waits over a weekend, and at 64 KB
-/// each little enough that a stranger with a new key cannot fill the disk.
-pub const HELD_PER_PERSON: i64 = 100;
 /// Longer lists are of no use to a person, who can decide about a part and look again.
 pub(super) const LIST_LIMIT: i64 = 1000;
-
-pub(super) fn hold(conn: &Connection, held: &Held) -> Result<Holding, StoreError> {
-    if arrivals::is_seen(conn, &held.agent, &held.id)? {
-        // Dealt with while it was judged: a copy of it would wait for ever.
-        return Ok(Holding::default());
-    }
-    let person = held.person.to_string();
-    // The decision may have been made since this message was judged.
-    let goes_on = match &held.key {
-        _ if held.is_behind => true,
-        Some(key) => matches!(pins::state(conn, &held.person, key)?, PinState::Known { .. }),
-        None => pins::may_be_unsigned(conn, &held.person)?,
-    };
-    // It goes on in the order in which it came, and nothing else tells it.
-    let latest: Option<i64> =
-        conn.prepare_cached(sql::LATEST_HELD_OF)?.query_row([&person], |row| row.get(0))?;
-    let since = latest.map_or(held.now.millis(), |latest| held.now.millis().max(latest + 1));
-    conn.prepare_cached(sql::INSERT_HELD)?.execute(params![
-        held.agent.as_str(),
-        held.id.as_str(),
-        person,
-        held.reason,
-        held.envelope.to_string(),
-        since,
-        held.key,
-        goes_on,
-    ])?;
-    let count: i64 = conn.prepare_cached(sql::COUNT_HELD_OF)?.query_row([&person], |row| row.get(0))?;
-    let mut dropped = Vec::new();
-    for row in list(conn, Some(&held.person), (count - HELD_PER_PERSON).max(0))? {
-        let reason = format!(
-            "not delivered: {HELD_PER_PERSON} newer messages of {person} wait here until a person accepts the key"
-        );
-        drop_held(conn, &row, &reason, held.now)?;
-        dropped.push(row.id);
-    }
-    Ok(Holding { goes_on, dropped })
-}
 
 /// Held inbound mail, of one person or of all, each person's oldest first.
 pub(super) fn list(

@@ -3,6 +3,7 @@
 mod arrivals;
 mod decisions;
 mod generations;
+mod held;
 mod outbox;
 mod parcels;
 mod pins;
@@ -12,7 +13,7 @@ pub(crate) mod sql;
 mod views;
 
 pub(crate) use arrivals::{ended, ended_v2};
-pub use decisions::HELD_PER_PERSON;
+pub use held::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
@@ -23,8 +24,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Failure, Held, HeldIn, HeldOut, Holding, Landed,
-    OutboxEntry, Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Failure, HeldOut, Landed, OutboxEntry, Parcel, Pin,
+    PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::{self, Created};
 
@@ -32,12 +33,12 @@ use crate::store::v2::{self, Created};
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 /// The schema step for what a person decides about keys and held mail.
 pub(crate) const DECISIONS: &str = include_str!("decisions.sql");
-/// How much held mail one call gives back; the next gives the rest.
-const RELEASE_BATCH: i64 = 50;
 /// The step that adds files on their way.
 pub(crate) const PARCELS: &str = include_str!("parcels.sql");
 /// The step that adds the second generation of the local protocol.
 pub(crate) const GENERATIONS: &str = include_str!("generations.sql");
+/// The step that adds the files of held mail, and when the relay hands it out again.
+pub(crate) const HELD: &str = include_str!("held.sql");
 
 /// A handle to the bridge's part of the local store. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -177,23 +178,6 @@ impl BridgeStore {
         self.db.call("bridge_refuse", move |conn| arrivals::refuse(conn, &refusal)).await
     }
 
-    /// Keeps a copy of mail that waits for a person's decision, or behind such mail. What is over
-    /// [`HELD_PER_PERSON`] is refused, the oldest first.
-    ///
-    /// # Errors
-    /// When nothing was kept.
-    pub async fn hold_arrival(&self, held: Held) -> Result<Holding, StoreError> {
-        self.db.call("bridge_hold_arrival", move |conn| decisions::hold(conn, &held)).await
-    }
-
-    /// Some of the held inbound mail that a decision has set free, oldest first.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn released(&self) -> Result<Vec<HeldIn>, StoreError> {
-        self.db.call("bridge_released", |conn| decisions::released(conn, RELEASE_BATCH)).await
-    }
-
     /// Pins a key that mail of this person waits for: the one with this fingerprint, or the only one. What waits for
     /// it may go on.
     ///
@@ -262,14 +246,6 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
         self.db.call("bridge_pins", |conn| pins::list(conn, None)).await
-    }
-
-    /// Held inbound mail, each person's oldest first.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn held_in(&self) -> Result<Vec<HeldIn>, StoreError> {
-        self.db.call("bridge_held_in", |conn| decisions::list(conn, None, decisions::LIST_LIMIT)).await
     }
 
     /// Held outbound mail.

@@ -93,9 +93,16 @@ pub(crate) const INSERT_SEEN: &str =
 pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE (agent, id) IN \
      (SELECT agent, id FROM seen WHERE keep_until <= ?1 LIMIT ?2)";
-pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since, key, released) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET person = excluded.person, \
-     reason = excluded.reason, envelope = excluded.envelope, key = excluded.key, released = excluded.released";
+pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since, key, released, leased_until) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET person = excluded.person, \
+     reason = excluded.reason, envelope = excluded.envelope, key = excluded.key, released = excluded.released, \
+     leased_until = CASE excluded.leased_until WHEN 0 THEN leased_until ELSE excluded.leased_until END";
+pub(crate) const INSERT_HELD_FILES: &str = "INSERT INTO held_files (agent, id, zip) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET zip = excluded.zip";
+pub(crate) const HELD_ZIP: &str = "SELECT zip FROM held_files WHERE agent = ?1 AND id = ?2";
+pub(crate) const HELD_BYTES_OF: &str = "SELECT coalesce(sum(length(zip)), 0) FROM held CROSS JOIN held_files \
+     ON held_files.agent = held.agent AND held_files.id = held.id WHERE person = ?1";
+pub(crate) const HELD_BACK: &str =
+    "SELECT min(leased_until) FROM held WHERE agent = ?1 AND leased_until > ?2";
 pub(crate) const COUNT_HELD_OF: &str = "SELECT count(*) FROM held WHERE person = ?1";
 pub(crate) const LATEST_HELD_OF: &str = "SELECT max(since) FROM held WHERE person = ?1";
 pub(crate) const HELD_OF: &str = "SELECT agent, id, person, reason, envelope, since, key, released FROM held \
@@ -233,6 +240,10 @@ pub(crate) const ALL: &[&str] = &[
     IS_SEEN,
     FORGET_SEEN,
     INSERT_HELD,
+    INSERT_HELD_FILES,
+    HELD_ZIP,
+    HELD_BYTES_OF,
+    HELD_BACK,
     PINS_OF,
     INSERT_PIN,
     INSERT_SEALED,

@@ -130,6 +130,8 @@ async fn held_mail_is_kept_as_it_was_delivered_and_is_not_seen() {
         envelope: json!({"id": "q1", "body": {"type": "text/plain", "text": "hi"}}),
         key: Some(key(2)),
         is_behind: false,
+        zip: None,
+        leased_until: Some(after(900)),
         now: NOW,
     };
     node.store.hold_arrival(held("another key")).await.unwrap();

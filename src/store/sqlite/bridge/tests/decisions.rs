@@ -4,7 +4,7 @@ use super::*;
 use crate::crypto::sign::VerifyingKey;
 use crate::proto::redsyn::address::Person;
 use crate::store::bridge::{Acceptance, Held, Landed, Released};
-use crate::store::sqlite::bridge::HELD_PER_PERSON;
+use crate::store::sqlite::bridge::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
 fn bob() -> Person {
     "globex/bob".parse().unwrap()
@@ -21,8 +21,18 @@ fn held(text: &str, key: Option<String>, since: u64) -> Held {
         "files": null, "error": false, "sig": null, "signed": false, "expires": 2, "attempts": 1,
     });
     let reason = "another key".to_owned();
-    let now = after(since);
-    Held { agent: close(), id: id(text), person: bob(), reason, envelope, key, is_behind: false, now }
+    Held {
+        agent: close(),
+        id: id(text),
+        person: bob(),
+        reason,
+        envelope,
+        key,
+        is_behind: false,
+        zip: None,
+        leased_until: Some(after(since + 900)),
+        now: after(since),
+    }
 }
 
 /// Bob is known by key 1; a message of his with key 2 and an unsigned one wait.
@@ -196,4 +206,40 @@ async fn a_message_is_traced_by_either_id() {
     let held = node.store.trace("q2".into(), vec![close()]).await.unwrap();
     assert_eq!(held[0].held, Some(("another key".into(), after(1))));
     assert!(node.store.trace("nobody".into(), vec![close()]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn files_of_held_mail_are_kept_up_to_a_limit_and_go_with_it() {
+    let node = with_held().await;
+    let bytes = |len: usize| u64::try_from(len).unwrap();
+    let room = async |text: &str, len: usize| {
+        node.store.has_room_for_files(close(), id(text), bob(), bytes(len)).await.unwrap()
+    };
+    let half = HELD_BYTES_PER_PERSON / 2 + 1;
+    let with = |text: &str, len: usize| Held { zip: Some(vec![7; len]), ..held(text, Some(key(2)), 3) };
+    assert!(room("q2", HELD_BYTES_PER_PERSON).await && !room("q2", HELD_BYTES_PER_PERSON + 1).await);
+    node.store.hold_arrival(with("q2", half)).await.unwrap();
+    assert!(!room("q2", 1).await, "they are kept already");
+    assert!(room("q4", half - 2).await && !room("q4", half).await);
+    node.store.hold_arrival(with("q4", half)).await.unwrap();
+    assert_eq!(node.store.held_zip(close(), id("q4")).await.unwrap(), None, "one too many");
+    // What comes again without them keeps them.
+    node.store.hold_arrival(held("q2", Some(key(2)), 4)).await.unwrap();
+    assert_eq!(node.store.held_zip(close(), id("q2")).await.unwrap().map(|zip| zip.len()), Some(half));
+    node.store.reject_held(bob(), after(5)).await.unwrap();
+    assert_eq!(node.one::<i64>("SELECT count(*) FROM held_files").await, 0);
+}
+
+#[tokio::test]
+async fn held_mail_comes_back_when_its_lease_is_over() {
+    let node = with_held().await;
+    let back = async |secs: u64| node.store.held_back(close(), after(secs)).await.unwrap();
+    assert_eq!(back(0).await, Some(after(901)), "the first of them");
+    assert_eq!(back(901).await, Some(after(902)), "that one has been looked for");
+    let again = |leased_until| Held { leased_until, ..held("q2", Some(key(2)), 1) };
+    node.store.hold_arrival(again(Some(after(5000)))).await.unwrap();
+    node.store.hold_arrival(again(None)).await.unwrap();
+    assert_eq!((back(902).await, back(5000).await), (Some(after(5000)), None));
+    let other = AgentName::parse("shout").unwrap();
+    assert_eq!(node.store.held_back(other, NOW).await.unwrap(), None);
 }

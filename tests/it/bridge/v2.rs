@@ -132,6 +132,7 @@ async fn a_request_leaves_and_its_reply_comes_back_in_the_same_words() {
     assert_eq!(taken.redsyn.as_ref().unwrap()["verified"], true);
     let stored = status(&world, "m1").await;
     assert_eq!((stored.delivery.status(), stored.stages.answered), (Status::Completed, Some(NOW)));
+    assert_eq!(stored.stages.leased, Some(NOW), "whoever answers has taken it");
     assert!(world.inbox().await.is_empty(), "nothing in the other generation");
 }
 
@@ -152,6 +153,20 @@ async fn an_inbound_request_is_answered_once_and_what_follows_is_a_request() {
     assert_eq!((&posted[1]["kind"], &posted[1]["thread"]), (&json!("request"), &json!("t1")));
     assert_eq!(status(&world, "q1").await.stages.answered, Some(NOW));
     assert_eq!(status(&world, "r1").await.delivery.status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn what_was_held_says_since_when() {
+    let mut world = World::new().await;
+    takes_v2(&world).await;
+    world.relay.deliver(CLOSE, [Remote::new().signed("q1", |_| ())]);
+    world.delivered("q1").await;
+    world.relay.deliver(CLOSE, [Remote::new().signed("q2", |_| ())]);
+    world.held_in("q2").await;
+    world.control.decisions.accept("globex/bob".parse().unwrap(), None).await.unwrap();
+    world.delivered("q2").await;
+    assert_eq!(status(&world, "q2").await.stages.held, Some(NOW));
+    assert_eq!(status(&world, "q1").await.stages.held, None);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::bridge::BridgeProcess;
 use crate::support::local::LocalBroker;
+use crate::support::process::run;
 use crate::support::v2::V2Agent;
 use crate::support::world::{Member, World};
 use crate::support::zips::{member_of, zip_of};
@@ -54,6 +55,7 @@ async fn the_second_generation_asks_and_answers_the_first() {
     billing.send(&reply).await;
     billing.ack(&request).await;
     let answer = pull_one(&close, "close").await;
+    let answer_id = answer["message_id"].clone();
     assert_eq!((&answer["kind"], &answer["parent_id"]), (&json!("reply"), &json!(id)));
     assert_eq!(answer["body"], json!(r#"{"n":1,"text":"Yes."}"#));
     assert_eq!(
@@ -77,6 +79,43 @@ async fn the_second_generation_asks_and_answers_the_first() {
     let answer = billing.pull_one().await;
     assert_eq!((&answer["parentId"], &answer["body"]), (&json!(asked), &json!({"text": "Too."})));
     assert!(close.recent().await.is_empty(), "nothing in the first generation");
+
+    for (id, stages) in [
+        (id, ["stored", "accepted", "leased", "answered"]),
+        (&asked, ["stored", "leased", "answered", "answered"]),
+        (answer_id.as_str().unwrap(), ["stored", "leased", "acked", "acked"]),
+    ] {
+        let traced = traced(&close, id);
+        let [message] = traced.as_slice() else { panic!("{traced:?}") };
+        let reached = &message["local"]["stages"];
+        assert!(stages.iter().all(|stage| reached[stage].is_string()), "{id}: {message}");
+        assert!(message["redsyn"]["id"].is_string(), "{message}");
+    }
+}
+
+/// What `trace` shows of a message.
+fn traced(bridge: &BridgeProcess, id: &str) -> Vec<Value> {
+    let output = run(&bridge.folder, &["trace", id, "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    answer["messages"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_leave_is_traced_too() {
+    let world = World::new().await;
+    let folder = world.folder.path().join("acme");
+    let bridge = BridgeProcess::start(&folder, &world.ana, &world.bob, &world.url());
+    let say =
+        json!({"origin": "eve", "target": "close", "kind": "request", "body": "hi", "idempotency_key": "k"});
+    let id = post(&bridge, "eve", "/v1/messages", &say).await["message_id"].clone();
+    let traced = traced(&bridge, id.as_str().unwrap());
+    let [message] = traced.as_slice() else { panic!("{traced:?}") };
+    let local = &message["local"];
+    assert_eq!(
+        (&local["from"], &local["to"], &local["kind"], &local["status"]),
+        (&json!("eve"), &json!("close"), &json!("request"), &json!("queued"))
+    );
+    assert!(local["stages"]["stored"].is_string() && message["redsyn"].is_null(), "{message}");
 }
 
 #[tokio::test]

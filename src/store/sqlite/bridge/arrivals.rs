@@ -50,9 +50,12 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     remotes::seen(conn, &arrival.from.agent, arrival.now)?;
     let generation = generations::of(conn, &arrival.agent)?;
     let local_id = match generation {
-        Generation::V1 => keep_v1(conn, arrival, message, held_since)?,
+        Generation::V1 => keep_v1(conn, arrival, message)?,
         Generation::V2 => generations::insert_v2(conn, &arrival.agent, message, arrival.zip.as_deref())?,
     };
+    if let Some(since) = held_since {
+        reach(conn, generation, Stage::InboundHeld, local_id.as_str(), since)?;
+    }
     rows::insert_bridged(
         conn,
         &NewBridged {
@@ -74,18 +77,10 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     Ok(Landed::Delivered)
 }
 
-fn keep_v1(
-    conn: &Connection,
-    arrival: &Arrival,
-    mut message: NewMessage,
-    held_since: Option<i64>,
-) -> Result<DshId, StoreError> {
+fn keep_v1(conn: &Connection, arrival: &Arrival, mut message: NewMessage) -> Result<DshId, StoreError> {
     free_local_id(conn, arrival, &mut message)?;
     if insert_message(conn, &message, Some(&arrival.agent))?.duplicate {
         return Err(StoreError::Other(format!("no local id is free for {}", arrival.id)));
-    }
-    if let Some(since) = held_since {
-        conn.prepare_cached(sql::STAGE_INBOUND_HELD)?.execute(params![message.id.as_str(), since])?;
     }
     if let Some(zip) = &arrival.zip {
         conn.prepare_cached(sql::INSERT_FILES)?.execute(params![message.id.as_str(), zip])?;
@@ -95,9 +90,10 @@ fn keep_v1(
 
 /// The held copy goes in the transaction that deals with the message, or a person would decide about it twice. Since
 /// when it was held.
-fn end_hold(conn: &Connection, agent: &AgentName, id: &MessageId) -> Result<Option<i64>, StoreError> {
+fn end_hold(conn: &Connection, agent: &AgentName, id: &MessageId) -> Result<Option<Timestamp>, StoreError> {
     let key = params![agent.as_str(), id.as_str()];
     let since = conn.prepare_cached(sql::HELD_SINCE)?.query_row(key, |row| row.get(0)).optional()?;
+    let since = since.map(Timestamp::from_millis);
     if since.is_some() {
         conn.prepare_cached(sql::DELETE_HELD)?.execute(params![agent.as_str(), id.as_str()])?;
     }
@@ -117,10 +113,8 @@ fn answer(conn: &Connection, arrival: &Arrival, message: &mut NewMessage) -> Res
     let parent = JsonText::from(&serde_json::Value::String(request.local_id.clone()));
     message.reply_to = Some(parent.clone());
     message.parent_id = Some(parent);
-    if request.generation == Generation::V1 {
-        // Whoever answers has taken it.
-        conn.prepare_cached(sql::STAGE_LEASED)?.execute(params![request.local_id, arrival.now.millis()])?;
-    }
+    // Whoever answers has taken it.
+    reach(conn, request.generation, Stage::Leased, &request.local_id, arrival.now)?;
     if arrival.kind == Kind::Reply {
         rows::close(conn, &arrival.agent, &request.id, Direction::Out)?;
         let stage = Stage::Answered { error: arrival.error };

@@ -29,6 +29,10 @@ pub(super) enum Stage {
     },
     Failed,
     Held,
+    /// Somebody beyond the machine has taken it.
+    Leased,
+    /// An inbound message waited for a person, since then.
+    InboundHeld,
     /// An inbound message was answered here.
     InboundAnswered,
 }
@@ -67,6 +71,10 @@ pub(super) fn reach(
         Stage::Failed => sql::STAGE_FAILED,
         Stage::Held if is_v2 => sql::V2_HELD,
         Stage::Held => sql::STAGE_HELD,
+        Stage::Leased if is_v2 => sql::V2_LEASED,
+        Stage::Leased => sql::STAGE_LEASED,
+        Stage::InboundHeld if is_v2 => sql::V2_INBOUND_HELD,
+        Stage::InboundHeld => sql::STAGE_INBOUND_HELD,
         Stage::InboundAnswered if is_v2 => sql::V2_INBOUND_ANSWERED,
         Stage::InboundAnswered => sql::STAGE_INBOUND_ANSWERED,
     };

@@ -63,6 +63,8 @@ pub(crate) const STAGE_LEASED: &str =
 pub(crate) const STAGE_INBOUND_HELD: &str = "UPDATE messages SET at_held = ?2 WHERE id = ?1";
 pub(crate) const LOCAL_TRACE: &str = "SELECT sender, recipient, ts, kind, status, attempts, at_accepted, at_leased, \
      at_acked, at_answered, at_held, at_failed FROM messages WHERE id = ?1";
+pub(crate) const V2_TRACE: &str = "SELECT origin, target, created_at, kind, status, attempts, at_accepted, at_leased, \
+     at_acked, at_answered, at_held, at_failed FROM v2_messages WHERE id = ?1";
 pub(crate) const STAGE_INBOUND_ANSWERED: &str = "UPDATE messages SET at_answered = ?2 WHERE id = ?1";
 pub(crate) const LOCAL_ID_TAKEN: &str = "SELECT 1 FROM messages WHERE id = ?1";
 
@@ -150,6 +152,9 @@ pub(crate) const V2_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2, s
 pub(crate) const V2_FAILED: &str = "UPDATE v2_messages SET at_failed = ?2, status = 'failed', completed_at = ?2 \
      WHERE id = ?1 AND inbox IS NULL";
 pub(crate) const V2_HELD: &str = "UPDATE v2_messages SET at_held = ?2 WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_LEASED: &str =
+    "UPDATE v2_messages SET at_leased = coalesce(at_leased, ?2) WHERE id = ?1 AND inbox IS NULL";
+pub(crate) const V2_INBOUND_HELD: &str = "UPDATE v2_messages SET at_held = ?2 WHERE id = ?1";
 pub(crate) const V2_INBOUND_ANSWERED: &str = "UPDATE v2_messages SET at_answered = ?2 WHERE id = ?1";
 pub(crate) const V2_ID_TAKEN: &str = "SELECT 1 FROM v2_messages WHERE id = ?1";
 pub(crate) const V2_REDSYN: &str =
@@ -194,6 +199,7 @@ pub(crate) const ALL: &[&str] = &[
     STAGE_LEASED,
     STAGE_INBOUND_HELD,
     LOCAL_TRACE,
+    V2_TRACE,
     COUNT_HELD_OF,
     LATEST_HELD_OF,
     HELD_OF,
@@ -259,6 +265,8 @@ pub(crate) const ALL: &[&str] = &[
     V2_ANSWERED,
     V2_FAILED,
     V2_HELD,
+    V2_LEASED,
+    V2_INBOUND_HELD,
     V2_INBOUND_ANSWERED,
     V2_ID_TAKEN,
     V2_REDSYN,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{self, Direction};
+use super::rows::{self, Bridged, Direction};
 use super::{decisions, sql};
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
@@ -55,51 +55,68 @@ fn waiting(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiting> {
 /// Everything known of the message that is called `id` here or at the relay. `agents` are those with an address: ids
 /// from outside are kept with them.
 pub(super) fn trace(conn: &Connection, id: &str, agents: &[AgentName]) -> Result<Vec<Traced>, StoreError> {
-    let mut found = Vec::new();
+    let mut crossed = Vec::new();
     for agent in agents {
         for direction in [Direction::Out, Direction::In] {
             let Ok(remote_id) = id.parse::<MessageId>() else { continue };
             if let Some(row) = rows::by_id(conn, agent, &remote_id, direction)? {
-                found.push((row.local_id.clone(), Some((agent, row))));
+                crossed.push((agent, row));
             }
         }
-        for generation in [Generation::V1, Generation::V2] {
+        for generation in GENERATIONS {
             if let Some(row) = rows::by_local(conn, agent, id, generation)?
-                && !found.iter().any(|(local_id, _)| *local_id == row.local_id)
+                && !crossed.iter().any(|(_, known)| is_same(known, &row))
             {
-                found.push((row.local_id.clone(), Some((agent, row))));
+                crossed.push((agent, row));
             }
         }
-    }
-    if found.is_empty() {
-        found.push((id.to_owned(), None));
     }
     let mut traced = Vec::new();
-    for (local_id, crossed) in found {
-        let local = local(conn, &local_id)?;
-        let waiting = match &crossed {
-            Some((_, row)) => out(conn, row.id.as_str())?,
-            None => out(conn, id)?,
-        };
-        let held = match &crossed {
-            Some(_) => None,
-            None => held(conn, id, agents)?,
-        };
-        let crossed = crossed.map(|(agent, row)| Crossed {
-            agent: agent.clone(),
-            id: row.id.clone(),
-            is_inbound: row.is_inbound,
-            kind: row.kind,
-            address: row.address.clone(),
-            remote: row.remote.clone(),
-            thread: row.conversation(),
-            session: row.session.map(|session| session.to_string()),
+    for (agent, row) in crossed {
+        traced.push(Traced {
+            local: local(conn, &row.local_id, row.generation)?,
+            waiting: out(conn, row.id.as_str())?,
+            held: None,
+            local_id: row.local_id.clone(),
+            crossed: Some(Crossed {
+                agent: agent.clone(),
+                id: row.id.clone(),
+                is_inbound: row.is_inbound,
+                kind: row.kind,
+                address: row.address.clone(),
+                remote: row.remote.clone(),
+                thread: row.conversation(),
+                session: row.session.map(|session| session.to_string()),
+            }),
         });
-        if local.is_some() || crossed.is_some() || waiting.is_some() || held.is_some() {
-            traced.push(Traced { local_id, local, crossed, waiting, held });
-        }
+    }
+    if traced.is_empty() {
+        traced = here(conn, id, agents)?;
     }
     Ok(traced)
+}
+
+const GENERATIONS: [Generation; 2] = [Generation::V1, Generation::V2];
+
+/// What is known of a message that has not crossed: it is of this machine, on its way out, or held on its way in.
+fn here(conn: &Connection, id: &str, agents: &[AgentName]) -> Result<Vec<Traced>, StoreError> {
+    let (mut waiting, mut held) = (out(conn, id)?, held(conn, id, agents)?);
+    let mut locals = Vec::new();
+    for generation in GENERATIONS {
+        locals.extend(local(conn, id, generation)?.map(Some));
+    }
+    if locals.is_empty() && (waiting.is_some() || held.is_some()) {
+        locals.push(None);
+    }
+    let traced = locals.into_iter().map(|local| {
+        let (waiting, held) = (waiting.take(), held.take());
+        Traced { local_id: id.to_owned(), local, crossed: None, waiting, held }
+    });
+    Ok(traced.collect())
+}
+
+fn is_same(one: &Bridged, other: &Bridged) -> bool {
+    one.local_id == other.local_id && one.generation == other.generation
 }
 
 fn out(conn: &Connection, id: &str) -> Result<Option<Waiting>, StoreError> {
@@ -126,7 +143,7 @@ fn held(
     Ok(None)
 }
 
-fn local(conn: &Connection, id: &str) -> Result<Option<Local>, StoreError> {
+fn local(conn: &Connection, id: &str, generation: Generation) -> Result<Option<Local>, StoreError> {
     let at = |row: &rusqlite::Row<'_>, index: usize| {
         Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_millis))
     };
@@ -148,5 +165,9 @@ fn local(conn: &Connection, id: &str) -> Result<Option<Local>, StoreError> {
             },
         })
     };
-    Ok(conn.prepare_cached(sql::LOCAL_TRACE)?.query_row([id], read).optional()?)
+    let sql = match generation {
+        Generation::V1 => sql::LOCAL_TRACE,
+        Generation::V2 => sql::V2_TRACE,
+    };
+    Ok(conn.prepare_cached(sql)?.query_row([id], read).optional()?)
 }

@@ -216,3 +216,71 @@ async fn a_broker_without_a_bridge_has_no_place_for_files() {
     let (status, answer) = agent.call(Method::PUT, "/bridge/v1/files", b"PK".to_vec()).await.unwrap();
     assert_eq!(status, 404, "{}", String::from_utf8_lossy(&answer));
 }
+
+#[tokio::test]
+async fn what_has_crossed_is_cancelled_until_somebody_takes_it() {
+    let world = World::new().await;
+    let start = |member: &Member, other: &Member| {
+        BridgeProcess::start(&world.folder.path().join(member.org), member, other, &world.url())
+    };
+    // Announced and not there: mail for it waits at the relay.
+    let (close, billing) = (start(&world.ana, &world.bob), start(&world.bob, &world.ana));
+    let ask = async |key: &str| {
+        let ask = json!({"origin": "close", "target": world.bob.address(), "kind": "request", "body": key,
+                         "idempotency_key": key});
+        let id = post(&close, "close", "/v1/messages", &ask).await["message_id"].clone();
+        let crossed = async {
+            while status(&close, &id).await["status"] != json!("leased") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), crossed).await.expect("it did not cross");
+        id
+    };
+    let manage = async |agent: &str, what: &str, id: &Value| {
+        let agent = V2Agent::new(&close.base(), "test-secret", agent);
+        agent.post(&format!("/v1/admin/{what}"), &json!({"message_id": id})).await.unwrap()
+    };
+    let first = ask("first").await;
+    assert_eq!(manage("eve", "cancel", &first).await.0, 403, "it is not hers");
+    assert_eq!(manage("close", "cancel", &first).await, (200, json!({"ok": true, "message_id": first})));
+    assert_eq!(status(&close, &first).await["status"], json!("failed"));
+    let second = ask("second").await;
+    assert_eq!(pull_one(&billing, "billing").await["message_id"], second, "the first is gone");
+    let (code, answer) = manage("close", "cancel", &second).await;
+    assert_eq!((code, &answer["error"]["code"]), (409, &json!("conflict")), "{answer}");
+    assert_eq!(status(&close, &second).await["status"], json!("leased"));
+    assert_eq!(manage("close", "requeue", &second).await.0, 403, "nor is it there to take");
+}
+
+/// The state of a message that `close` has sent.
+async fn status(bridge: &BridgeProcess, id: &Value) -> Value {
+    post(bridge, "close", "/v1/status", &json!({"message_ids": [id]})).await["messages"][0].clone()
+}
+
+#[tokio::test]
+async fn peers_have_the_presence_of_remote_agents_of_the_second_generation() {
+    let world = World::new().await;
+    let folder = world.folder.path().join("acme");
+    let agents = format!(
+        " {{close: {{}}}}\n  contacts: {{billing: {}, nobody: globex/erp/bob/nobody}}",
+        world.bob.address()
+    );
+    let close = BridgeProcess::start_with("sqlite", &folder, &world.ana, &world.url(), &agents);
+    let bob = world.folder.path().join("globex");
+    let billing = BridgeProcess::start(&bob, &world.bob, &world.ana, &world.url());
+    post(&billing, "billing", "/v1/pull", &json!({})).await;
+    close.register().await;
+    let peers = close.client.get("/peers").await.unwrap();
+    let peer = |name: &str| {
+        let peers = peers["peers"].as_array().unwrap();
+        peers.iter().find(|peer| peer["agent"] == json!(name)).unwrap_or_else(|| panic!("{peers:?}")).clone()
+    };
+    let now = redsyn_bridge::domain::clock::Clock::now(&world.clock).secs();
+    assert_eq!(peer("billing")["online"], json!(true));
+    assert!(peer("billing")["lastSeen"].as_i64().unwrap() >= now - 60, "{peers}");
+    assert_eq!((&peer("nobody")["online"], &peer("nobody")["lastSeen"]), (&json!(false), &json!(0)));
+    let v2 = V2Agent::new(&close.base(), "test-secret", "close");
+    let (code, _) = v2.call(Method::GET, "/peers", Vec::new()).await.unwrap();
+    assert_eq!(code, 404, "the second generation has no such call");
+}

@@ -14,6 +14,7 @@ mod hostile;
 mod inbound;
 mod less;
 mod link;
+mod many;
 mod mapping;
 mod node;
 mod outages;

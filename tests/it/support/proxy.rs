@@ -2,6 +2,7 @@
 //! the relay has answered, so that killing the bridge then is a crash at exactly that moment; and it can do to chosen
 //! calls what networks and hostile relays do.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -100,6 +101,8 @@ struct Inner {
     stopped: Notify,
     /// Takes that the relay has answered.
     looks: AtomicUsize,
+    /// For each mailbox the calls that the relay holds now, and the most that it has held at once.
+    held: Mutex<HashMap<String, (usize, usize)>>,
     hurries: AtomicBool,
     /// Calls under way that the relay does not hold.
     busy: AtomicUsize,
@@ -123,6 +126,7 @@ impl Proxy {
             suffered: AtomicUsize::new(0),
             stopped: Notify::new(),
             looks: AtomicUsize::new(0),
+            held: Mutex::default(),
             hurries: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             takes: AtomicUsize::new(0),
@@ -181,6 +185,11 @@ impl Proxy {
         self.inner.hurries.store(true, Ordering::SeqCst);
     }
 
+    /// For each mailbox that was ever taken from: the calls under way now, and the most at once.
+    pub fn held(&self) -> Vec<(usize, usize)> {
+        self.inner.held.lock().unwrap().values().copied().collect()
+    }
+
     /// How many takes the relay has answered.
     pub fn looks(&self) -> usize {
         self.inner.looks.load(Ordering::SeqCst)
@@ -218,6 +227,27 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// Counts a call to a mailbox until it is dropped.
+struct Held<'a>(&'a Inner, String);
+
+impl<'a> Held<'a> {
+    fn new(inner: &'a Inner, mailbox: &str) -> Self {
+        let mut held = inner.held.lock().unwrap();
+        let (now, most) = held.entry(mailbox.to_owned()).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
+        Self(inner, mailbox.to_owned())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some((now, _)) = self.0.held.lock().unwrap().get_mut(&self.1) {
+            *now -= 1;
+        }
+    }
+}
+
 impl Inner {
     fn fault(&self, method: &Method, path: &str, when: When, body: &[u8]) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap();
@@ -249,6 +279,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let is_held = parts.method == Method::GET && path.contains("/inbox/");
     let busy = (!is_held).then(|| Busy::new(&inner.busy));
     let _take = is_held.then(|| Busy::new(&inner.takes));
+    let held = is_held.then(|| Held::new(&inner, parts.uri.path()));
     if let Some(fault) = inner.fault(&parts.method, &path, When::BeforeTheRelay, &body) {
         return suffer(&inner, fault, Response::new(Body::empty()), b"", busy).await;
     }
@@ -262,6 +293,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         .body(body)
         .send()
         .await;
+    drop(held);
     // What was held is under way again.
     let busy = busy.unwrap_or_else(|| Busy::new(&inner.busy));
     let Ok(answer) = sent else {

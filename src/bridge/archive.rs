@@ -12,6 +12,10 @@ const MEMBERS_MAX: usize = 10_000;
 /// The most bytes that a zip may say to hold: a hundred times what may travel.
 const UNPACKED_MAX: u64 = 512 * 1024 * 1024;
 
+/// The record at the end of a zip, and what it begins with.
+const END_LEN: usize = 22;
+const END_SIGNATURE: &[u8] = b"PK\x05\x06";
+
 /// Why a zip is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -73,19 +77,70 @@ fn leaves(name: &str) -> bool {
 
 /// The zip with one more member, or a new one. What is in it stays as it is, byte for byte.
 pub(super) fn with(zip: Option<&[u8]>, name: &'static str, content: &[u8]) -> Result<Vec<u8>, ArchiveError> {
-    let mut writer = match zip {
-        Some(zip) => {
-            if open(zip)?.index_for_name(name).is_some() {
-                return Err(ArchiveError::Taken(name));
-            }
-            ZipWriter::new_append(Cursor::new(zip.to_vec()))?
-        }
-        None => ZipWriter::new(Cursor::new(Vec::new())),
-    };
+    let Some(zip) = zip else { return add(ZipWriter::new(Cursor::new(Vec::new())), name, content) };
+    if open(zip)?.index_for_name(name).is_some() {
+        return Err(ArchiveError::Taken(name));
+    }
+    match behind(zip, name, content)? {
+        Some(both) => Ok(both),
+        None => add(ZipWriter::new_append(Cursor::new(zip.to_vec()))?, name, content),
+    }
+}
+
+fn add(mut writer: ZipWriter<Cursor<Vec<u8>>>, name: &str, content: &[u8]) -> Result<Vec<u8>, ArchiveError> {
     let deflated = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
     writer.start_file(name, deflated)?;
     writer.write_all(content)?;
     Ok(writer.finish()?.into_inner())
+}
+
+/// Puts a member behind the whole of a zip, so that the zip can be taken out again as it was, down to its hash: its
+/// members, its own directory, the new member, a directory of all. `None` when the zip is laid out in another way.
+fn behind(zip: &[u8], name: &str, content: &[u8]) -> Result<Option<Vec<u8>>, ArchiveError> {
+    let alone = add(ZipWriter::new(Cursor::new(Vec::new())), name, content)?;
+    let parts = (Parts::of(zip)?, Parts::of(&alone)?);
+    let (Some(old), Some(new)) = parts else { return Ok(None) };
+    Ok(old.followed_by(zip, new))
+}
+
+/// A zip in its plainest form: members, their directory, the end of it.
+struct Parts<'a> {
+    members: &'a [u8],
+    directory: &'a [u8],
+    count: u16,
+}
+
+impl<'a> Parts<'a> {
+    /// `None` for one with something before, between or in another format (zip64).
+    fn of(zip: &'a [u8]) -> Result<Option<Self>, ArchiveError> {
+        let archive = open(zip)?;
+        let parts = || {
+            let start = usize::try_from(archive.central_directory_start()).ok()?;
+            let end = zip.len().checked_sub(END_LEN + archive.comment().len())?;
+            let (members, directory) = (zip.get(..start)?, zip.get(start..end)?);
+            let (end, size) = (zip.get(end..)?, u32::try_from(directory.len()).ok()?);
+            let is_plain = archive.offset() == 0
+                && end.starts_with(END_SIGNATURE)
+                && end.get(12..16)? == size.to_le_bytes();
+            is_plain.then_some(Self { members, directory, count: u16::try_from(archive.len()).ok()? })
+        };
+        Ok(parts())
+    }
+
+    /// `zip`, which is `self`, and the only member of `new` behind it.
+    fn followed_by(&self, zip: &[u8], new: Parts<'_>) -> Option<Vec<u8>> {
+        let at = u32::try_from(zip.len()).ok()?;
+        let mut record = new.directory.to_vec();
+        // Where its member begins.
+        record.get_mut(42..46)?.copy_from_slice(&at.to_le_bytes());
+        let directory = [self.directory, &record].concat();
+        let count = self.count.checked_add(1)?.to_le_bytes();
+        let size = u32::try_from(directory.len()).ok()?.to_le_bytes();
+        let start = u32::try_from(zip.len() + new.members.len()).ok()?.to_le_bytes();
+        // Neither other disks nor a comment.
+        let end = [END_SIGNATURE, &[0; 4], &count, &count, &size, &start, &[0; 2]].concat();
+        Some([zip, new.members, &directory, &end].concat())
+    }
 }
 
 /// One member, at most `limit` bytes of it, whatever the zip says of its size.
@@ -99,9 +154,18 @@ pub(super) fn member(zip: &[u8], name: &'static str, limit: usize) -> Result<Vec
     if content.len() > limit { Err(ArchiveError::TooLarge(name)) } else { Ok(content) }
 }
 
-/// The zip without a member; `None` when nothing is left.
+/// The zip without a member; `None` when nothing is left. As it was before [`with`], if that has left it whole.
 pub(super) fn without(zip: &[u8], name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
     let mut archive = open(zip)?;
+    if let Some(index) = archive.index_for_name(name) {
+        let start = usize::try_from(archive.by_index_raw(index)?.header_start()).unwrap_or(usize::MAX);
+        let before = zip.get(..start).unwrap_or_default();
+        // Whoever made it may have put another zip there: it is looked at like any.
+        let is_whole = open(before).is_ok_and(|before| before.len() + 1 == archive.len());
+        if is_whole && check(before).is_ok() {
+            return Ok(Some(before.to_vec()));
+        }
+    }
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     let mut left = 0_usize;
     for index in 0..archive.len() {
@@ -142,8 +206,39 @@ mod tests {
         let again = without(&more, BODY).unwrap().unwrap();
         assert!(matches!(member(&again, BODY, 3), Err(ArchiveError::NoMember(_))));
         assert_eq!(member(&again, "b/c.txt", 3).unwrap(), b"two");
+        assert_eq!(again, files, "as it was");
         let alone = with(None, BODY, b"[1]").unwrap();
         assert!(without(&alone, BODY).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_zip_of_another_layout_keeps_its_members() {
+        let files = zip_of(&[("a.txt", b"one"), ("b/c.txt", b"two")]);
+        let mut commented = ZipWriter::new_append(Cursor::new(files.clone())).unwrap();
+        commented.set_comment("of May").unwrap();
+        let commented = commented.finish().unwrap().into_inner();
+        let prefixed = [b"#!/bin/sh\n".as_slice(), &files].concat();
+        for (zip, is_whole) in [(commented, true), (prefixed, false)] {
+            let more = with(Some(&zip), BODY, b"[1]").unwrap();
+            check(&more).unwrap();
+            assert_eq!(member(&more, BODY, 3).unwrap(), b"[1]");
+            assert_eq!(member(&more, "b/c.txt", 3).unwrap(), b"two");
+            let again = without(&more, BODY).unwrap().unwrap();
+            assert_eq!(again == zip, is_whole);
+            assert_eq!(member(&again, "a.txt", 3).unwrap(), b"one");
+            assert!(matches!(member(&again, BODY, 3), Err(ArchiveError::NoMember(_))));
+        }
+    }
+
+    #[test]
+    fn what_lies_before_a_body_is_looked_at_like_any_zip() {
+        let bad = zip_of(&[("../x", b"")]);
+        let mut both = with(Some(&bad), BODY, b"[1]").unwrap();
+        // Its directory lists another zip than the one that lies there.
+        let listed = both.windows(4).rposition(|window| window == b"../x").unwrap();
+        both[listed..listed + 4].copy_from_slice(b"good");
+        let left = without(&both, BODY);
+        assert!(!matches!(left, Ok(Some(left)) if left == bad), "it would harm");
     }
 
     #[test]

@@ -7,6 +7,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
+#[path = "common/agent.rs"]
+mod agent;
+#[path = "common/checked.rs"]
+mod checked;
 #[path = "common/mod.rs"]
 mod common;
 mod support;
@@ -15,9 +19,10 @@ use std::time::Duration;
 
 use common::floor::{MODE, serve};
 use common::measured::{Measured, percentiles};
+use common::memory::{NOW, resident, told};
 use support::load::{Load, fill, polling};
 use support::server::Server;
-use support::size::{memory, processor, told};
+use support::size::processor;
 use support::{floor, held};
 
 const ROUNDS: usize = 4;
@@ -29,7 +34,7 @@ fn main() {
     if let [_, mode, folder] = arguments.as_slice()
         && mode == MODE
     {
-        serve(folder, floor::is_signed);
+        serve(folder, async |rows| checked::router(rows, floor::is_signed));
         return;
     }
     let million = arguments.iter().any(|argument| argument == "million");
@@ -106,15 +111,18 @@ async fn weigh() {
     const AGENTS: usize = 50;
     const IDLE: Duration = Duration::from_secs(20);
     let mut server = Server::ours();
-    println!("\nmemory, idle: {}", told(memory(server.pid()), "MiB"));
+    println!("\nmemory, idle: {}", told(resident(server.pid(), NOW), "MiB"));
     let before = processor(server.pid());
     polling(&server, AGENTS, Duration::from_secs(2), IDLE).await;
     let used = before.zip(processor(server.pid())).map(|(before, after)| after - before);
     let share = used.map(|used| 100.0 * used.as_secs_f64() / IDLE.as_secs_f64());
     println!("{AGENTS} agents that poll every 2 s: {}", told(share, "% of a core"));
     fill(&server, 200_000, 1_000).await;
-    println!("memory with 200,000 messages of 1 KB just stored: {}", told(memory(server.pid()), "MiB"));
+    println!(
+        "memory with 200,000 messages of 1 KB just stored: {}",
+        told(resident(server.pid(), NOW), "MiB")
+    );
     let time = server.restart();
     println!("start with those after a kill: {:.0} ms", time.as_secs_f64() * 1e3);
-    println!("memory after that start: {}", told(memory(server.pid()), "MiB"));
+    println!("memory after that start: {}", told(resident(server.pid(), NOW), "MiB"));
 }

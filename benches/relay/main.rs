@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
+#[path = "../common/checked.rs"]
+mod checked;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
@@ -30,7 +32,7 @@ fn main() {
     if let [_, mode, folder] = arguments.as_slice()
         && mode == MODE
     {
-        return serve(folder, floor::has_token);
+        return serve(folder, async |rows| checked::router(rows, floor::has_token));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     if arguments.iter().any(|argument| argument == "polls") {

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::client::{Client, agent};
 use super::server::Server;
 use crate::common::measured::percentiles;
+use crate::common::memory::{NOW, resident, told};
 
 const HELD: usize = 10_000;
 const WAKES: usize = 1_000;
@@ -18,7 +19,7 @@ type Woken = (usize, Instant);
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub async fn measure() {
     let server = Server::relay(HELD).await;
-    let before = memory_kib(server.child.id());
+    let before = resident(server.process.id(), NOW);
     let (tell, mut woken) = mpsc::unbounded_channel();
     let mut holders = JoinSet::new();
     for worker in 0..HELD {
@@ -30,7 +31,7 @@ pub async fn measure() {
     while held(&mut sender).await < HELD {
         tokio::task::yield_now().await;
     }
-    let during = memory_kib(server.child.id());
+    let during = resident(server.process.id(), NOW);
     let mut latencies = Vec::with_capacity(WAKES);
     for wake in 0..WAKES {
         // Spread over all of them.
@@ -48,15 +49,13 @@ pub async fn measure() {
     holders.shutdown().await;
     let (middle, high) = percentiles(latencies);
     println!("{HELD} polls held by one relay");
-    match (before, during) {
-        (Some(before), Some(during)) => println!(
-            "memory: {} MiB before, {} MiB while held, {:.1} KiB a poll",
-            before / 1024,
-            during / 1024,
-            (during.saturating_sub(before)) as f64 / HELD as f64
-        ),
-        _ => println!("memory: not known on this system"),
-    }
+    let each = before.zip(during).map(|(before, during)| (during - before) * 1024.0 / HELD as f64);
+    println!(
+        "memory: {} before, {} while held, {} a poll",
+        told(before, "MiB"),
+        told(during, "MiB"),
+        told(each, "KiB")
+    );
     println!("from the send to its taker's answer, {WAKES} times: p50 {middle:.2} ms, p99 {high:.2} ms");
 }
 
@@ -80,11 +79,4 @@ async fn held(client: &mut Client) -> usize {
     let metrics = String::from_utf8(client.call("GET", "/metrics", "").await).unwrap();
     let line = metrics.lines().find_map(|line| line.strip_prefix("redsyn_relay_held_mailboxes "));
     line.unwrap().parse().unwrap()
-}
-
-/// The resident memory of a process, where `/proc` tells.
-fn memory_kib(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }

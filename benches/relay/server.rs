@@ -1,9 +1,8 @@
 //! A server under load, as a process of its own.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -12,12 +11,13 @@ use tempfile::TempDir;
 use super::client::{Client, agent};
 use super::floor;
 use crate::common::floor::MODE;
+use crate::common::process::Process;
 
 pub struct Server {
     pub address: SocketAddr,
     pub token: Arc<str>,
     pub is_floor: bool,
-    pub child: Child,
+    pub process: Process,
     _folder: TempDir,
 }
 
@@ -60,20 +60,8 @@ impl Server {
         Self::start(command, folder, floor::TOKEN.into(), true, "floor on ")
     }
 
-    fn start(mut command: Command, folder: TempDir, token: Arc<str>, is_floor: bool, sign: &str) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let address = lines.find_map(|line| line.strip_prefix(sign)?.parse().ok());
-        let address = address.expect("the server did not start");
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { address, token, is_floor, child, _folder: folder }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn start(command: Command, folder: TempDir, token: Arc<str>, is_floor: bool, sign: &str) -> Self {
+        let (process, address) = Process::start(command, |line| line.strip_prefix(sign)?.parse().ok());
+        Self { address, token, is_floor, process, _folder: folder }
     }
 }

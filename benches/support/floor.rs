@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
 use redsyn_bridge::crypto::hmac;
 
-use super::server::SECRET;
+use crate::agent::SECRET;
 
 pub fn is_signed(method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> bool {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();

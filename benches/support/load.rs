@@ -2,12 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use redsyn_bridge::crypto::hmac;
-use redsyn_bridge::domain::clock::{Clock, SystemClock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use super::server::{SECRET, Server};
+use super::server::Server;
+use crate::agent::Caller;
 use crate::common::measured::Measured;
 
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +104,7 @@ pub async fn polling(server: &Server, agents: usize, every: Duration, time: Dura
 }
 
 pub struct Client {
-    stream: TcpStream,
-    buffer: Vec<u8>,
+    caller: Caller,
     agent: String,
     recipient: String,
     text: String,
@@ -119,11 +114,8 @@ pub struct Client {
 
 impl Client {
     pub async fn connect(server: &Server, worker: usize) -> Self {
-        let stream = TcpStream::connect(server.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
         let mut client = Self {
-            stream,
-            buffer: Vec::with_capacity(64 * 1024),
+            caller: Caller::connect(server.address).await,
             agent: format!("sender-{worker}"),
             recipient: format!("receiver-{worker}"),
             text: "x".repeat(460),
@@ -187,37 +179,6 @@ impl Client {
     }
 
     async fn call(&mut self, method: &str, path: &str, agent: &str, body: &str) -> Vec<u8> {
-        let timestamp = SystemClock.now().secs().to_string();
-        let parts: [&[u8]; 7] =
-            [method.as_bytes(), b"\n", path.as_bytes(), b"\n", timestamp.as_bytes(), b"\n", body.as_bytes()];
-        let signature = hmac::sha256_hex(SECRET.as_bytes(), &parts);
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Relay-Agent: {agent}\r\nX-Relay-Timestamp: {timestamp}\r\n\
-             X-Relay-Signature: {signature}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.stream.write_all(request.as_bytes()).await.unwrap();
-        self.answer().await
-    }
-
-    async fn answer(&mut self) -> Vec<u8> {
-        loop {
-            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
-                assert!(head.starts_with("http/1.1 2"), "{head}");
-                let length: usize = head
-                    .lines()
-                    .find_map(|line| line.strip_prefix("content-length: "))
-                    .map_or(0, |length| length.parse().unwrap());
-                let whole = end + 4 + length;
-                if self.buffer.len() >= whole {
-                    let body = self.buffer[end + 4..whole].to_vec();
-                    self.buffer.drain(..whole);
-                    return body;
-                }
-            }
-            let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
-            assert!(read > 0, "the server closed the connection");
-        }
+        self.caller.call(method, path, agent, body).await
     }
 }

@@ -1,14 +1,6 @@
-//! What a process takes of the machine. Read from `/proc`; other systems are not measured.
+//! What a process takes of the processor. Read from `/proc`; other systems are not measured.
 
 use std::time::Duration;
-
-/// Resident memory in MiB.
-pub fn memory(pid: u32) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kib / 1024.0)
-}
 
 /// The processor time it has used since it started.
 pub fn processor(pid: u32) -> Option<Duration> {
@@ -19,8 +11,4 @@ pub fn processor(pid: u32) -> Option<Duration> {
     let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
     let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some(Duration::from_secs_f64((user + system) / TICKS_PER_SECOND))
-}
-
-pub fn told(value: Option<f64>, unit: &str) -> String {
-    value.map_or_else(|| "not measured on this system".to_owned(), |value| format!("{value:.1} {unit}"))
 }

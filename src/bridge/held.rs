@@ -85,7 +85,7 @@ impl Inbound {
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
-        order: &mut Order,
+        order: &Order,
         owed: &mut Owed,
     ) -> Option<u64> {
         let now = self.clock.now();
@@ -109,7 +109,7 @@ impl Inbound {
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
-        order: &mut Order,
+        order: &Order,
         owed: &mut Owed,
     ) -> bool {
         let Ok(shown) = self.client.peek(&mapped.address).await else { return false };

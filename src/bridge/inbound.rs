@@ -1,9 +1,11 @@
 //! The inbound pump of one agent: take → verify → open → keep in one transaction → ack.
 //! A crash anywhere before the ack makes the relay deliver again; the seen row makes that a second ack and no more.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +68,7 @@ impl Inbound {
             () = self.link.up() => {}
         }
         let mut failures = 0_u32;
-        let mut order = Order::after_start(self.clock.now());
+        let order = Order::after_start(self.clock.now());
         let mut owed = Owed::nothing();
         loop {
             let awakening = tokio::select! {
@@ -83,7 +85,7 @@ impl Inbound {
             } else {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    patience = self.patience(&agent, &mapped, &mut order, &mut owed) => match patience {
+                    patience = self.patience(&agent, &mapped, &order, &mut owed) => match patience {
                         Some(secs) => secs,
                         None => continue,
                     },
@@ -107,7 +109,7 @@ impl Inbound {
                     // What is cut short here is neither lost nor doubled: it stays leased, and comes again.
                     tokio::select! {
                         () = stop.cancelled() => return,
-                        () = self.take_in(&agent, &mapped, items, until, &mut order, &mut owed) => {}
+                        () = self.take_in(&agent, &mapped, items, until, &order, &mut owed) => {}
                     }
                     if rest && self.clock.now().since(began) < HELD_AT_LEAST {
                         tokio::select! {
@@ -168,7 +170,7 @@ impl Inbound {
         mapped: &MappedAgent,
         items: Vec<Value>,
         until: Timestamp,
-        order: &mut Order,
+        order: &Order,
         owed: &mut Owed,
     ) {
         let done = self.deal_with(agent, mapped, items, until, order).await;
@@ -185,8 +187,27 @@ impl Inbound {
         mapped: &MappedAgent,
         items: Vec<Value>,
         until: Timestamp,
-        order: &mut Order,
+        order: &Order,
     ) -> Vec<MessageId> {
+        // Only what belongs together has to wait for each other: the rest shares its commits.
+        let groups = side_by_side(items).into_iter();
+        let dealt = join_all(groups.map(|group| self.in_turn(agent, mapped, group, until, order)));
+        let (done, whole): (Vec<_>, Vec<_>) = dealt.await.into_iter().unzip();
+        if whole.contains(&false) {
+            self.clock.sleep(STORE_PAUSE).await;
+        }
+        done.concat()
+    }
+
+    /// The ids to ack, and whether the store has kept up with all of it.
+    async fn in_turn(
+        &self,
+        agent: &AgentName,
+        mapped: &MappedAgent,
+        items: Vec<Value>,
+        until: Timestamp,
+        order: &Order,
+    ) -> (Vec<MessageId>, bool) {
         let mut done = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
@@ -194,14 +215,14 @@ impl Inbound {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
-                    for envelope in items.by_ref().filter_map(|item| DeliveredEnvelope::parse(item).ok()) {
+                    for envelope in items.filter_map(|item| DeliveredEnvelope::parse(item).ok()) {
                         order.wait_for(conversation(&envelope), envelope.id, self.clock.now());
                     }
-                    self.clock.sleep(STORE_PAUSE).await;
+                    return (done, false);
                 }
             }
         }
-        done
+        (done, true)
     }
 
     /// The id to ack, if any. What is not dealt with comes again, and its conversation waits for it.
@@ -210,7 +231,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         taken: Taken,
-        order: &mut Order,
+        order: &Order,
     ) -> Result<Option<MessageId>, Left> {
         let envelope = match DeliveredEnvelope::parse(taken.item.clone()) {
             Ok(envelope) => envelope,
@@ -235,7 +256,7 @@ impl Inbound {
         mapped: &MappedAgent,
         envelope: DeliveredEnvelope,
         taken: Taken,
-        order: &mut Order,
+        order: &Order,
     ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
         // Before any judgement: what was delivered once is not held because pins have changed since.
@@ -347,6 +368,27 @@ pub(super) struct Taken {
     pub(super) until: Option<Timestamp>,
 }
 
+/// The items of one take, in groups that need not wait for each other: each conversation is one, in its order. Those
+/// with files are one together, since files are large and each is in memory until it is kept.
+fn side_by_side(items: Vec<Value>) -> Vec<Vec<Value>> {
+    let text = |item: &Value, name: &str| item.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+    let mut places = HashMap::new();
+    let mut groups: Vec<Vec<Value>> = Vec::new();
+    for item in items {
+        let from = text(&item, "from").map(|from| from.split('#').next().unwrap_or_default().to_owned());
+        let place = *places.entry((from, text(&item, "thread"))).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    let has_files =
+        |group: &Vec<Value>| group.iter().any(|item| item.get("files").is_some_and(|f| !f.is_null()));
+    let (with_files, mut groups): (Vec<_>, Vec<_>) = groups.into_iter().partition(has_files);
+    groups.push(with_files.into_iter().flatten().collect());
+    groups
+}
+
 /// What must stay in order: a remote agent and a thread with it.
 pub(super) type Conversation = (AgentAddress, Option<String>);
 
@@ -382,5 +424,30 @@ fn own_session(envelope: &DeliveredEnvelope) -> Option<SessionId> {
     match to.session? {
         Session::Id(id) => Some(id),
         Session::New => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conversations_go_side_by_side_and_files_one_after_the_other() {
+        let item = |id: &str, from: &str, thread: &str, files: Value| json!({"id": id, "from": from, "thread": thread, "files": files});
+        let groups = side_by_side(vec![
+            item("a1", "o/t/u/a#s1", "t1", Value::Null),
+            item("b1", "o/t/u/b#s1", "t1", Value::Null),
+            item("c1", "o/t/u/a#s3", "t3", json!({"bytes": 1})),
+            item("a2", "o/t/u/a#s2", "t1", Value::Null),
+            item("d1", "o/t/u/a#s1", "t4", Value::Null),
+            item("d2", "o/t/u/a#s1", "t4", json!({"bytes": 1})),
+        ]);
+        let ids: Vec<Vec<_>> = groups
+            .iter()
+            .map(|group| group.iter().map(|item| item["id"].as_str().unwrap()).collect())
+            .collect();
+        assert_eq!(ids, [vec!["a1", "a2"], vec!["b1"], vec!["c1", "d1", "d2"]]);
     }
 }

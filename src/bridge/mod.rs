@@ -14,6 +14,7 @@ mod judge;
 pub mod keys;
 pub mod lacks;
 pub mod link;
+mod lookups;
 pub mod mapping;
 pub mod names;
 pub mod options;

@@ -2,6 +2,7 @@
 //! and not dealt with comes again later than what was sent after it: that must not overtake it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,9 +18,12 @@ use crate::proto::redsyn::ids::{Kind, LEASE_DEFAULT_SECS, MessageId};
 /// By then the relay has delivered again what was leased to us: the lease, and two held calls.
 const AGAIN: Duration = Duration::from_secs(LEASE_DEFAULT_SECS + 60);
 
-/// What has to come before other mail of one agent.
+/// What has to come before other mail of one agent. Conversations look into it side by side.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct Order(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
     waiting: HashMap<Conversation, Waits>,
     doubt: Option<Doubt>,
 }
@@ -43,21 +47,22 @@ struct Doubt {
 impl Order {
     /// The process before may have died with mail in its hands.
     pub(super) fn after_start(now: Timestamp) -> Self {
-        let mut order = Self::default();
+        let order = Self::default();
         order.doubt(now);
         order
     }
 
     /// A take has failed in a way that does not tell whether the relay has handed something out.
-    pub(super) fn doubt(&mut self, now: Timestamp) {
-        self.doubt = Some(Doubt { since: now, until: now.plus(AGAIN), whole: HashSet::new() });
+    pub(super) fn doubt(&self, now: Timestamp) {
+        self.known().doubt = Some(Doubt { since: now, until: now.plus(AGAIN), whole: HashSet::new() });
     }
 
     /// `first` has not been dealt with, and comes again.
-    pub(super) fn wait_for(&mut self, conversation: Conversation, first: MessageId, now: Timestamp) {
-        self.waiting.retain(|_, waits| now < waits.until);
+    pub(super) fn wait_for(&self, conversation: Conversation, first: MessageId, now: Timestamp) {
+        let mut known = self.known();
+        known.waiting.retain(|_, waits| now < waits.until);
         let again = Waits { first, until: now.plus(AGAIN) };
-        let waits = self.waiting.entry(conversation).or_insert_with(|| again.clone());
+        let waits = known.waiting.entry(conversation).or_insert_with(|| again.clone());
         if waits.first == again.first {
             *waits = again;
         }
@@ -65,26 +70,34 @@ impl Order {
 
     /// Whether something else must come before `id`.
     pub(super) fn holds_back(&self, conversation: &Conversation, id: &MessageId, now: Timestamp) -> bool {
-        self.waiting.get(conversation).is_some_and(|waits| waits.first != *id && now < waits.until)
+        let known = self.known();
+        known.waiting.get(conversation).is_some_and(|waits| waits.first != *id && now < waits.until)
     }
 
     /// `id` has been dealt with.
-    pub(super) fn came(&mut self, conversation: &Conversation, id: &MessageId) {
-        if self.waiting.get(conversation).is_some_and(|waits| waits.first == *id) {
-            self.waiting.remove(conversation);
+    pub(super) fn came(&self, conversation: &Conversation, id: &MessageId) {
+        let mut known = self.known();
+        if known.waiting.get(conversation).is_some_and(|waits| waits.first == *id) {
+            known.waiting.remove(conversation);
         }
     }
 
     /// Since when there is doubt about a conversation, if there is any.
     fn in_doubt(&self, conversation: &Conversation, now: Timestamp) -> Option<Timestamp> {
-        let doubt = self.doubt.as_ref().filter(|doubt| now < doubt.until)?;
+        let known = self.known();
+        let doubt = known.doubt.as_ref().filter(|doubt| now < doubt.until)?;
         (!doubt.whole.contains(conversation)).then_some(doubt.since)
     }
 
-    fn is_whole(&mut self, conversation: &Conversation) {
-        if let Some(doubt) = &mut self.doubt {
+    fn is_whole(&self, conversation: &Conversation) {
+        if let Some(doubt) = &mut self.known().doubt {
             doubt.whole.insert(conversation.clone());
         }
+    }
+
+    /// Nothing that holds the lock can leave it half-way.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +109,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: &DeliveredEnvelope,
-        order: &mut Order,
+        order: &Order,
     ) -> Result<bool, Left> {
         let conversation = conversation(envelope);
         let now = self.clock.now();
@@ -177,7 +190,7 @@ mod tests {
         let now = Timestamp::from_secs(1000);
         let one: Conversation = ("globex/erp/bob/billing".parse().unwrap(), Some("t1".into()));
         let other: Conversation = (one.0.clone(), Some("t2".into()));
-        let mut order = Order::default();
+        let order = Order::default();
         order.wait_for(one.clone(), id("q1"), now);
         order.wait_for(one.clone(), id("q2"), now);
         assert!(order.holds_back(&one, &id("q2"), now));
@@ -199,7 +212,7 @@ mod tests {
     fn doubt_ends_with_the_lease_and_for_each_conversation_that_is_whole() {
         let now = Timestamp::from_secs(1000);
         let one: Conversation = ("globex/erp/bob/billing".parse().unwrap(), Some("t1".into()));
-        let mut order = Order::after_start(now);
+        let order = Order::after_start(now);
         assert_eq!(order.in_doubt(&one, now), Some(now));
         assert_eq!(order.in_doubt(&one, now.plus(AGAIN)), None);
         order.is_whole(&one);

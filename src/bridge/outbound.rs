@@ -13,6 +13,7 @@ use super::bells::Bells;
 use super::events::{Event, Events};
 use super::keys::KeyRing;
 use super::link::Link;
+use super::lookups::Lookups;
 use super::names::CurrentNames;
 use super::recipient::Recipient;
 use super::{mapping, seal};
@@ -49,6 +50,7 @@ pub struct Outbound {
     pub link: Arc<Link>,
     pub keys: Arc<KeyRing>,
     pub names: Arc<CurrentNames>,
+    pub lookups: Lookups,
     pub encrypt: Encrypt,
     pub events: Events,
     pub clock: SharedClock,
@@ -118,31 +120,34 @@ impl Outbound {
                 () = self.clock.sleep_until(again) => {}
                 Some(done) = sends.tasks.join_next_with_id() => self.ended(done, &mut sends).await,
             }
+            // One look for all that have ended meanwhile.
+            while let Some(done) = sends.tasks.try_join_next_with_id() {
+                self.ended(done, &mut sends).await;
+            }
         }
         sends.tasks.shutdown().await;
     }
 
     /// Starts what is due at `now`, and says when to look again.
     async fn fill(self: &Arc<Self>, now: Timestamp, sends: &mut Sends) -> Result<Timestamp, StoreError> {
-        if sends.entries.len() < IN_FLIGHT {
-            // Those in flight are still in the outbox and may fill half of the answer.
-            for entry in self.store.due(now, IN_FLIGHT * 2).await? {
-                if sends.entries.len() >= IN_FLIGHT {
-                    break;
-                }
-                if sends.entries.values().all(|seq| *seq != entry.seq) {
-                    let (pump, seq) = (Arc::clone(self), entry.seq);
-                    // Before it looks whether it may be sent: whoever stops it looks here afterwards.
-                    self.in_flight.send_modify(|entries| {
-                        entries.insert(seq);
-                    });
-                    let task = sends.tasks.spawn(async move { pump.send(entry).await });
-                    sends.entries.insert(task.id(), seq);
-                }
-            }
-        }
         let latest = now.plus(LOOK_AGAIN);
-        Ok(self.store.next_due(now).await?.map_or(latest, |next| next.min(latest)))
+        let room = IN_FLIGHT.saturating_sub(sends.entries.len());
+        if room == 0 {
+            // The next one that ends makes room, and another look.
+            return Ok(latest);
+        }
+        let under_way = self.in_flight.borrow().clone();
+        let due = self.store.due(now, under_way, room).await?;
+        for entry in due.entries {
+            let (pump, seq) = (Arc::clone(self), entry.seq);
+            // Before it looks whether it may be sent: whoever stops it looks here afterwards.
+            self.in_flight.send_modify(|entries| {
+                entries.insert(seq);
+            });
+            let task = sends.tasks.spawn(async move { pump.send(entry).await });
+            sends.entries.insert(task.id(), seq);
+        }
+        Ok(due.next.map_or(latest, |next| next.min(latest)))
     }
 
     async fn ended(&self, done: Result<(Id, ()), JoinError>, sends: &mut Sends) {

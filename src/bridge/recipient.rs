@@ -6,7 +6,7 @@ use crate::config::redsyn::Encrypt;
 use crate::crypto::enc_key::EncKey;
 use crate::crypto::sign::VerifyingKey;
 use crate::proto::redsyn::address::AgentAddress;
-use crate::proto::redsyn::keys::KeyAnswer;
+use crate::proto::redsyn::keys::{KeysError, NodeKeys};
 use crate::redsyn_client::CallError;
 use crate::store::StoreError;
 use crate::store::bridge::{OutboxEntry, PinState};
@@ -42,8 +42,8 @@ impl Outbound {
         };
         let recipient = match encrypt {
             Encrypt::Never => self.keyless(address, encrypt).await,
-            Encrypt::Prefer | Encrypt::Require => match self.client.agent_key(address).await? {
-                Some(answer) => self.checked(address, &answer).await,
+            Encrypt::Prefer | Encrypt::Require => match self.lookups.key(&self.client, address).await? {
+                Some(keys) => self.checked(address, keys).await,
                 None => {
                     self.link.found_no_key().await;
                     if encrypt == Encrypt::Require {
@@ -67,8 +67,12 @@ impl Outbound {
     }
 
     /// The key a relay gives, if it holds and belongs to a signing key that is known or the person's first.
-    async fn checked(&self, address: &AgentAddress, answer: &KeyAnswer) -> Result<Recipient, NotYet> {
-        let keys = answer.check().map_err(|error| {
+    async fn checked(
+        &self,
+        address: &AgentAddress,
+        keys: Result<NodeKeys, KeysError>,
+    ) -> Result<Recipient, NotYet> {
+        let keys = keys.map_err(|error| {
             NotYet::Held(format!("the relay's key for {address} does not hold: {error}"), None)
         })?;
         let fingerprint = keys.signing_key.fingerprint();

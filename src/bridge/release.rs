@@ -79,7 +79,7 @@ impl Inbound {
 
     /// Whether something is left to be tried again.
     async fn release(&self, done: &mut Acks) -> bool {
-        let mut order = Order::default();
+        let order = Order::default();
         loop {
             let released = match self.store.released().await {
                 Ok(released) => released,
@@ -94,7 +94,7 @@ impl Inbound {
                 let Some(mapped) = self.names.get().agent(&held.agent).cloned() else { continue };
                 let item = self.without_the_past(held.envelope);
                 tracing::info!(id = ?brief(held.id.as_str()), person = %held.person, "held_mail_released");
-                match self.one(&held.agent, &mapped, Taken { item, until: None }, &mut order).await {
+                match self.one(&held.agent, &mapped, Taken { item, until: None }, &order).await {
                     Ok(Some(id)) => {
                         progress = true;
                         done.entry(held.agent).or_default().push(id);

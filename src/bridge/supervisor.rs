@@ -17,6 +17,7 @@ use super::events::Events;
 use super::inbound::Inbound;
 use super::keys::KeyRing;
 use super::link::Link;
+use super::lookups::Lookups;
 use super::names::{CurrentNames, Names};
 use super::outbound::{InFlight, Outbound};
 use super::presence::Presence;
@@ -141,6 +142,7 @@ impl Bridge {
             link: Arc::clone(&link),
             keys: Arc::clone(&keys),
             names: Arc::clone(&names),
+            lookups: Lookups::default(),
             encrypt: config.encrypt,
             events: events.clone(),
             clock: Arc::clone(&clock),

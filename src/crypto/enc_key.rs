@@ -83,13 +83,21 @@ impl From<EncKey> for String {
 
 /// The private half: a scalar between 1 and the order of the group. Wiped when dropped.
 #[derive(Clone)]
-pub struct EncPrivateKey(SecretKey);
+pub struct EncPrivateKey {
+    secret: SecretKey,
+    /// Kept, since each message that is sealed names it.
+    public: EncKey,
+}
 
 impl EncPrivateKey {
     /// From 32 random bytes, big-endian. About one draw in 2^32 is no scalar: draw again.
     pub fn from_scalar(scalar: &[u8; 32]) -> Result<Self, KeyError> {
-        let key = SecretKey::from_slice(scalar);
-        key.map(Self).map_err(|_| KeyError::Invalid("P-256 private key"))
+        let secret = SecretKey::from_slice(scalar).map_err(|_| KeyError::Invalid("P-256 private key"))?;
+        let point = secret.public_key();
+        let encoded = point.to_sec1_point(false);
+        let mut bytes = [0; 65];
+        bytes.iter_mut().zip(encoded.as_bytes()).for_each(|(to, from)| *to = *from);
+        Ok(Self { secret, public: EncKey { point, bytes } })
     }
 
     /// From the base64url text of the scalar.
@@ -100,20 +108,16 @@ impl EncPrivateKey {
 
     /// The base64url text of the scalar, for the key file alone.
     pub fn to_text(&self) -> Zeroizing<String> {
-        let scalar = Zeroizing::new(self.0.to_bytes());
+        let scalar = Zeroizing::new(self.secret.to_bytes());
         Zeroizing::new(base64url::encode(scalar.as_slice()))
     }
 
     pub fn enc_key(&self) -> EncKey {
-        let point = self.0.public_key();
-        let encoded = point.to_sec1_point(false);
-        let mut bytes = [0; 65];
-        bytes.iter_mut().zip(encoded.as_bytes()).for_each(|(to, from)| *to = *from);
-        EncKey { point, bytes }
+        self.public
     }
 
     pub(super) fn secret(&self) -> &SecretKey {
-        &self.0
+        &self.secret
     }
 }
 

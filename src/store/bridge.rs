@@ -100,6 +100,15 @@ pub struct OutboxEntry {
     pub held: Option<String>,
 }
 
+/// What a look into the outbox has found.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// What may be sent, the longest due first.
+    pub entries: Vec<OutboxEntry>,
+    /// When the next entry becomes due; `None` when nothing waits for time.
+    pub next: Option<Timestamp>,
+}
+
 /// What the relay said of a message it took.
 #[derive(Clone, Debug)]
 pub struct Accepted {

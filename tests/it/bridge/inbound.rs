@@ -364,6 +364,20 @@ async fn a_malformed_item_does_not_stop_the_others() {
 }
 
 #[tokio::test]
+async fn one_conversation_does_not_wait_for_another() {
+    let mut world = World::new().await;
+    let bob = Remote::new();
+    let slow = bob.signed("q1", |envelope| {
+        envelope.insert("files".into(), json!({"bytes": 2, "sha256": "0".repeat(64)}));
+    });
+    let other = bob.signed("q2", |envelope| drop(envelope.insert("thread".into(), json!("q2"))));
+    world.relay.script("GET /messages/q1/files", Say::Nothing);
+    world.relay.deliver(CLOSE, [slow, other]);
+    world.delivered("q2").await;
+    assert_eq!(world.inbox_ids().await, ["q2"]);
+}
+
+#[tokio::test]
 async fn an_item_that_is_no_readable_json_does_not_stop_the_others() {
     // Half an emoji, a number beyond every double, and a nesting without end.
     let items = [

@@ -43,6 +43,8 @@ pub enum Say {
     HangUp,
     /// Do what was asked, then close the connection.
     ObeyAndHangUp,
+    /// Keep the caller waiting.
+    Nothing,
 }
 
 impl Say {
@@ -180,6 +182,7 @@ async fn answer(State(relay): State<Arc<Inner>>, request: Request) -> Response {
     relay.calls.send_modify(|calls| calls.push(call.clone()));
     let mut response = match scripted {
         Some(Say::HangUp) => hang_up(),
+        Some(Say::Nothing) => std::future::pending().await,
         Some(Say::ObeyAndHangUp) => {
             friendly(&relay, &call).await;
             hang_up()

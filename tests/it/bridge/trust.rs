@@ -11,9 +11,10 @@ async fn unsigned_mail_of_a_pinned_person_is_held_and_not_acked() {
     world.acked().await;
     let mut other_agent = unsigned("q2");
     other_agent.insert("from".into(), json!("globex/ops/bob/other#s1"));
-    world.relay.deliver(CLOSE, [Value::Object(other_agent), Remote::new().signed("q3", |_| ())]);
+    world.relay.deliver(CLOSE, [Value::Object(other_agent)]);
     let why = world.held_in("q2").await;
     assert!(why.contains("globex/bob has a pinned key and sends unsigned"), "{why}");
+    world.relay.deliver(CLOSE, [Remote::new().signed("q3", |_| ())]);
     let why = world.held_in("q3").await;
     assert!(why.contains("another key than the pinned one"), "{why}");
 

@@ -194,6 +194,21 @@ impl World {
         .await
     }
 
+    /// All of them, in whatever order, and sealed.
+    pub async fn all_accepted<const N: usize>(&mut self, wanted: [&str; N]) {
+        let mut missing = wanted.to_vec();
+        while !missing.is_empty() {
+            let (id, sealed) = self
+                .event(|event| match event {
+                    Event::Accepted { id, sealed, .. } => Some((id.to_string(), *sealed)),
+                    _ => None,
+                })
+                .await;
+            assert!(sealed && missing.contains(&id.as_str()), "{id} was accepted, sealed: {sealed}");
+            missing.retain(|wanted| *wanted != id);
+        }
+    }
+
     pub async fn postponed(&mut self, wanted: &str) -> String {
         self.event(|event| match event {
             Event::Postponed { id, why, .. } if id.as_str() == wanted => Some(why.clone()),

@@ -15,6 +15,8 @@ mod views;
 pub(crate) use arrivals::{ended, ended_v2};
 pub use held::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
+use std::collections::HashSet;
+
 use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
@@ -24,8 +26,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Failure, HeldOut, Landed, OutboxEntry, Parcel, Pin,
-    PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Landed, OutboxEntry, Parcel,
+    Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::{self, Created};
 
@@ -67,20 +69,17 @@ impl BridgeStore {
         self.db.call("bridge_switch", move |conn| generations::switch(conn, &agent, generation)).await
     }
 
-    /// The entries that may be sent now: due, and the oldest of their lane.
+    /// At most `limit` of the entries that may be sent now: due, the oldest of their lane, and not under way.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
-        self.db.call("bridge_due", move |conn| outbox::due(conn, now, limit)).await
-    }
-
-    /// When the next entry becomes due after `now`; `None` when nothing waits for time.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        self.db.call_single("bridge_next_due", move |conn| outbox::next_due(conn, now)).await
+    pub async fn due(
+        &self,
+        now: Timestamp,
+        under_way: HashSet<i64>,
+        limit: usize,
+    ) -> Result<Due, StoreError> {
+        self.db.call("bridge_due", move |conn| outbox::due(conn, now, &under_way, limit)).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.

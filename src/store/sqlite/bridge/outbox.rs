@@ -1,5 +1,6 @@
 //! The outbox: kept with the local message in one transaction, left only when the relay has answered for it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -14,7 +15,7 @@ use crate::proto::redsyn::address::{AddressedAgent, Destination, Session, Sessio
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
-use crate::store::bridge::{Accepted, Departure, Failure, OutboxEntry, Parcel};
+use crate::store::bridge::{Accepted, Departure, Due, Failure, OutboxEntry, Parcel};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
 use crate::store::sqlite::v2;
@@ -227,14 +228,21 @@ fn insert(conn: &Connection, departure: &Departure, leaving: &Leaving<'_>) -> Re
     Ok(())
 }
 
-pub(super) fn due(conn: &Connection, now: Timestamp, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut due = Vec::new();
+pub(super) fn due(
+    conn: &Connection,
+    now: Timestamp,
+    under_way: &HashSet<i64>,
+    limit: usize,
+) -> Result<Due, StoreError> {
+    let looked_at = i64::try_from(under_way.len().saturating_add(limit)).unwrap_or(i64::MAX);
     let mut statement = conn.prepare_cached(sql::DUE)?;
-    let entries = statement.query_map(params![now.millis(), limit], rows::entry)?;
-    for entry in entries.collect::<Result<Vec<_>, _>>()? {
-        match entry {
-            Ok(entry) => due.push(entry),
+    let seqs = statement.query_map(params![now.millis(), looked_at], |row| row.get(0))?;
+    let seqs: Vec<i64> = seqs.collect::<Result<_, _>>()?;
+    let mut entries = Vec::new();
+    let mut statement = conn.prepare_cached(sql::ENTRY)?;
+    for seq in seqs.into_iter().filter(|seq| !under_way.contains(seq)).take(limit) {
+        match statement.query_row([seq], rows::entry)? {
+            Ok(entry) => entries.push(entry),
             // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
             Err((seq, error)) => {
                 tracing::error!(seq, %error, "outbox_entry_unreadable");
@@ -242,12 +250,8 @@ pub(super) fn due(conn: &Connection, now: Timestamp, limit: usize) -> Result<Vec
             }
         }
     }
-    Ok(due)
-}
-
-pub(super) fn next_due(conn: &Connection, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     let next = conn.prepare_cached(sql::NEXT_DUE)?.query_row([now.millis()], |row| row.get(0)).optional()?;
-    Ok(next.map(Timestamp::from_millis))
+    Ok(Due { entries, next: next.map(Timestamp::from_millis) })
 }
 
 pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), StoreError> {

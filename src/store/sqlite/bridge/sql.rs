@@ -4,9 +4,10 @@ pub(crate) const INSERT_OUTBOX: &str = "INSERT INTO outbox (id, local_id, agent,
      reply_to, reply_key, body, refs, error, ttl, expires_at, next_at, head) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
      NOT EXISTS (SELECT 1 FROM outbox WHERE lane = ?4)) ON CONFLICT (id) DO NOTHING";
-pub(crate) const DUE: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
-     body, refs, error, ttl, expires_at, attempts, held FROM outbox \
-     WHERE head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
+pub(crate) const DUE: &str =
+    "SELECT seq FROM outbox WHERE head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
+pub(crate) const ENTRY: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
+     body, refs, error, ttl, expires_at, attempts, held FROM outbox WHERE seq = ?1";
 pub(crate) const OUTBOX_LOCAL: &str = "SELECT local_id FROM outbox WHERE id = ?1";
 pub(crate) const NEXT_DUE: &str =
     "SELECT next_at FROM outbox WHERE head = 1 AND next_at > ?1 ORDER BY next_at LIMIT 1";
@@ -181,6 +182,7 @@ pub(crate) const DROP_SUBSCRIPTION: &str = "DELETE FROM subscriptions WHERE addr
 pub(crate) const ALL: &[&str] = &[
     INSERT_OUTBOX,
     DUE,
+    ENTRY,
     OUTBOX_LOCAL,
     NEXT_DUE,
     DELETE_OUTBOX,

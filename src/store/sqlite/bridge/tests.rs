@@ -10,6 +10,7 @@ mod outbox;
 mod parcels;
 mod pins;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use rusqlite::types::FromSql;
@@ -85,7 +86,12 @@ impl Node {
     }
 
     async fn due_at(&self, now: Timestamp) -> Vec<OutboxEntry> {
-        self.store.due(now, 100).await.unwrap()
+        self.store.due(now, HashSet::new(), 100).await.unwrap().entries
+    }
+
+    /// When the next entry becomes due after `now`.
+    async fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        self.store.due(now, HashSet::new(), 0).await.unwrap().next
     }
 
     /// The one entry of that id that may be sent now.

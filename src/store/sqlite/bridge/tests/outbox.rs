@@ -38,7 +38,7 @@ async fn a_held_head_blocks_its_lane_and_no_other() {
     assert_eq!(ids(&node.due().await), ["b1"]);
     let line = node.status("a1").await;
     assert_eq!((line.status, line.stages.held), (Status::Queued, Some(NOW)));
-    assert_eq!(node.store.next_due(NOW).await.unwrap(), Some(after(300)), "then it is judged again");
+    assert_eq!(node.next_due(NOW).await, Some(after(300)), "then it is judged again");
     let again = node.due_at(after(300)).await;
     assert_eq!((ids(&again), again[1].held.as_deref()), (vec!["b1", "a1"], Some("another key")));
 }
@@ -69,20 +69,23 @@ async fn a_postponed_entry_waits_and_counts_its_tries() {
     node.store.postpone(entry.seq, after(5), "away".into()).await.unwrap();
     let node = node.reopened().await;
     assert!(node.due().await.is_empty(), "its lane waits with it");
-    assert_eq!(node.store.next_due(NOW).await.unwrap(), Some(after(5)));
+    assert_eq!(node.next_due(NOW).await, Some(after(5)));
     assert!(node.due_at(after(4)).await.is_empty());
     let due = node.due_at(after(5)).await;
     assert_eq!((ids(&due), due[0].attempts), (vec!["a1"], 1));
-    assert_eq!(node.store.next_due(after(5)).await.unwrap(), None);
+    assert_eq!(node.next_due(after(5)).await, None);
 }
 
 #[tokio::test]
-async fn the_limit_of_a_look_is_kept() {
+async fn a_look_keeps_its_limit_and_passes_over_what_is_under_way() {
     let node = Node::new();
     for n in 0..5 {
         node.depart(request(&format!("m{n}"))).await;
     }
-    assert_eq!(node.store.due(NOW, 3).await.unwrap().len(), 3);
+    let first = node.store.due(NOW, HashSet::new(), 3).await.unwrap().entries;
+    assert_eq!(ids(&first), ["m0", "m1", "m2"]);
+    let under_way = first.iter().map(|entry| entry.seq).collect();
+    assert_eq!(ids(&node.store.due(NOW, under_way, 3).await.unwrap().entries), ["m3", "m4"]);
 }
 
 #[tokio::test]

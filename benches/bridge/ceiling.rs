@@ -2,7 +2,6 @@
 //! and their signatures checked and their seals opened by the other, on all cores. What else a round trip has of them,
 //! the relay's own check and that of the recipient's key, is left out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use redsyn_bridge::bridge::keys::NodeKeys;
@@ -13,26 +12,29 @@ use redsyn_bridge::proto::redsyn::signed;
 use serde_json::{Map, Value, json};
 
 use crate::TEXT;
+use crate::common::measured::Measured;
 
-/// How often both messages can be made and read in a second.
+/// Makes and reads both messages for so long.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub fn rate(time: Duration) -> f64 {
+pub fn run(time: Duration) -> Measured {
     let (a, b) = (NodeKeys::generate(&SystemRandom), NodeKeys::generate(&SystemRandom));
-    let trips = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().unwrap().get();
     let began = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                while began.elapsed() < time {
-                    read(&write("request", &a, &b), &a, &b);
-                    read(&write("reply", &b, &a), &b, &a);
-                    trips.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+    let work = || {
+        let mut latencies = Vec::new();
+        while began.elapsed() < time {
+            let start = Instant::now();
+            read(&write("request", &a, &b), &a, &b);
+            read(&write("reply", &b, &a), &b, &a);
+            latencies.push(start.elapsed());
         }
-    });
-    trips.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+        latencies
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let latencies = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+        Measured { latencies, time: began.elapsed() }
+    })
 }
 
 /// A sealed and signed envelope.

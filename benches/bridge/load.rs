@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use crate::ceiling;
 use crate::common::measured::Measured;
 use crate::local::Local;
+use crate::size::processor;
 use crate::stage::{Side, Stage};
 
 const IN_FLIGHT: usize = 64;
@@ -24,18 +25,42 @@ pub async fn measure() {
     Local::connect(&stage.close).await.register().await;
     Local::connect(&stage.billing).await.register().await;
     run(&stage, Duration::from_secs(1)).await;
-    let (mut ours, mut ceiling) = (Measured::default(), 0.0);
+    let (mut ours, mut ceiling) = (Measured::default(), Measured::default());
+    let (mut used, mut alone) = ([Duration::ZERO; 4], Duration::ZERO);
     for _ in 0..ROUNDS {
-        ceiling += ceiling::rate(Duration::from_secs(1)) / ROUNDS as f64;
+        let before = stage.processes().map(used_by);
+        ceiling.add(ceiling::run(ROUND / 4));
+        let between = stage.processes().map(used_by);
         ours.add(run(&stage, ROUND).await);
+        let after = stage.processes().map(used_by);
+        alone += between[3] - before[3];
+        for (sum, (after, between)) in used.iter_mut().zip(after.into_iter().zip(between)) {
+            *sum += after - between;
+        }
     }
     println!(
         "round trips, {IN_FLIGHT} in flight: {:.0} a second, p50/p99 {} ms",
         ours.rate(),
         ours.latencies()
     );
-    println!("their signatures and seals alone, on all cores: {ceiling:.0} a second");
-    println!("ratio: {:.0}%\n", 100.0 * ours.rate() / ceiling);
+    println!("their signatures and seals alone, on all cores: {:.0} a second", ceiling.rate());
+    println!("ratio: {:.0}%", 100.0 * ours.rate() / ceiling.rate());
+    let [close, billing, relay, agents] = used.map(|used| each(used, &ours));
+    println!(
+        "processor time of each, in ms: bridges {close:.2} and {billing:.2}, relay {relay:.2}, agents {agents:.2}; \
+         its signatures and seals alone {:.2}\n",
+        each(alone, &ceiling)
+    );
+}
+
+/// Nothing on systems that do not tell.
+fn used_by(process: u32) -> Duration {
+    processor(process).unwrap_or_default()
+}
+
+/// Milliseconds for one of them.
+fn each(used: Duration, trips: &Measured) -> f64 {
+    used.as_secs_f64() * 1e3 / trips.latencies.len() as f64
 }
 
 /// Who waits for the answer to which request.

@@ -18,6 +18,8 @@ mod common;
 mod drain;
 mod load;
 mod local;
+#[path = "../support/size.rs"]
+mod size;
 mod stage;
 mod trips;
 

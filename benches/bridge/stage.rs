@@ -64,6 +64,14 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// The two bridges, the relay, and this process, which has the agents.
+    pub fn processes(&self) -> [u32; 4] {
+        let relay = self.relay.process.as_ref().map_or(0, Process::id);
+        [self.close.bridge.id(), self.billing.bridge.id(), relay, std::process::id()]
+    }
+}
+
 impl Side {
     fn start(
         folder: &Path,

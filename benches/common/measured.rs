@@ -7,8 +7,8 @@ use tokio::task::JoinHandle;
 /// Operations and how long each took.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    latencies: Vec<Duration>,
-    time: Duration,
+    pub latencies: Vec<Duration>,
+    pub time: Duration,
 }
 
 impl Measured {

@@ -29,6 +29,8 @@ enum Leg {
     Event,
     Subscription,
     Withdrawal,
+    /// Mail that waits for a person is copied.
+    Hold,
     /// A person has decided about what was held.
     Release,
 }
@@ -202,13 +204,18 @@ crashes! {
         a_v2_withdrawal_before_the_relay_has_it: BeforeTheWithdrawal on jsonl;
         a_v2_withdrawal_after_the_relays_answer: AfterTheWithdrawal on sqlite;
     }
+    Held, Hold: V1 to V2 {
+        held_mail_for_v2_before_its_files: BeforeTheFiles on jsonl;
+    }
+    Held, Hold: V1 to V1 {
+        held_mail_before_its_files: BeforeTheFiles on sqlite;
+        held_mail_after_its_files: AfterTheFiles on jsonl;
+    }
     Held, Release: V1 to V2 {
-        mail_accepted_for_v2_before_its_files: BeforeTheFiles on jsonl;
         mail_accepted_for_v2_after_it_is_kept: AfterTheLocalCommit on sqlite;
     }
     Held, Release: V1 to V1 {
         held_mail_while_it_waits: AfterTheHold on jsonl;
-        accepted_mail_before_its_files: BeforeTheFiles on sqlite;
         accepted_mail_after_it_is_kept: AfterTheLocalCommit on jsonl;
         accepted_mail_after_its_ack: AfterTheAck on sqlite;
     }

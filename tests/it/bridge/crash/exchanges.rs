@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::peer::{Letter, Mail, Speaks};
-use super::scene::{Scene, Side};
+use super::scene::{PAST_THE_LEASE, Scene, Side};
 use super::{Leg, Moment};
 use crate::support::zips::{member_of, zip_of};
 
@@ -157,6 +157,8 @@ async fn given_back(scene: &mut Scene, to: String) {
     }
     scene.reached(Leg::ErrorReply, Side::Billing).await;
     scene.strike(Leg::ErrorReply, Side::Billing).await;
+    // The one behind it may have been on its way to the dead.
+    scene.world.clock.advance(PAST_THE_LEASE);
     error_notice(scene, &id, &format!("not delivered: {to} took it {takes} times")).await;
     let asked = scene.take_one(Side::Billing, &next, "and this?").await;
     let reply = scene.billing.send(&answer("reply", &asked, "yes")).await;
@@ -235,12 +237,14 @@ async fn held(scene: &mut Scene, to: String) {
     let zip = zip_of(&[("a", b"the file")]);
     let uploaded = scene.close.bridge.client.put_bytes("/bridge/v1/files", zip.clone()).await.unwrap();
     let second = Letter { redsyn: Some(json!({"files": uploaded["file"]})), ..request(&to, "second") };
+    scene.begin(Leg::Hold, Side::Close);
     let second = scene.close.send(&second).await;
+    scene.reached(Leg::Hold, Side::Close).await;
+    scene.strike(Leg::Hold, Side::Close).await;
     let third = scene.close.send(&Letter { root: Some(second.clone()), ..request(&to, "third") }).await;
     scene.billing.bridge.log_of("inbound_held").await;
     if scene.crash.moment == Moment::AfterTheHold {
         scene.strike(Leg::Release, Side::Close).await;
-        scene.billing.bridge.log_of("inbound_held").await;
     }
     scene.begin(Leg::Release, Side::Close);
     scene.billing.command(&["keys", "accept", "acme/ana"]).await;
@@ -251,6 +255,10 @@ async fn held(scene: &mut Scene, to: String) {
     let asked = scene.take_one(Side::Billing, &second, "second").await;
     let path = format!("/bridge/v1/messages/{second}/files");
     assert_eq!(scene.billing.bridge.client.get_bytes(&path).await.unwrap(), zip);
+    if scene.crash.moment == Moment::AfterTheHold {
+        // Taken before the crash, or behind what was held, it comes again after its lease.
+        scene.world.clock.advance(PAST_THE_LEASE);
+    }
     scene.take_one(Side::Billing, &third, "third").await;
     let reply = scene.billing.send(&answer("reply", &asked, "confirmed")).await;
     scene.take_one(Side::Close, &reply, "confirmed").await;

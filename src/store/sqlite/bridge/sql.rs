@@ -38,7 +38,8 @@ pub(crate) const INSERT_BRIDGED: &str = "INSERT INTO bridged (agent, id, local_i
      thread, session, remote_session, reply_to, reply_key, keep_until, generation) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 pub(crate) const BRIDGED_BY_LOCAL: &str = "SELECT id, direction, kind, address, remote, thread, session, \
-     remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND local_id = ?2 AND generation = ?3";
+     remote_session, reply_key, closed, generation FROM bridged INDEXED BY bridged_local \
+     WHERE agent = ?1 AND local_id = ?2 AND generation = ?3";
 pub(crate) const BRIDGED_BY_ID: &str = "SELECT local_id, direction, kind, address, remote, thread, session, \
      remote_session, reply_key, closed, generation FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = ?3";
 pub(crate) const BRIDGED_BY_THREAD: &str = "SELECT session FROM bridged \

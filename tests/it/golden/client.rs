@@ -30,6 +30,11 @@ impl Connection {
         Self { stream, buffer: Vec::new() }
     }
 
+    /// Sends all of it, or panics: the other side has stopped listening before the end.
+    pub fn send_whole(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
     /// `None` when the connection ends without an answer.
     pub fn exchange(&mut self, bytes: &[u8], is_head: bool) -> Option<Answer> {
         // A broker that refuses a body may answer before all of it was sent.

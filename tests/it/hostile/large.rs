@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::broker::{ATTACKER, Besieged, By, Wire, judged};
 use super::endpoints::{ENDPOINTS, Endpoint, Generation};
-use crate::golden::client::Connection;
+use crate::golden::client::{Answer, Connection};
 use crate::support::bridge::BridgeProcess;
 use crate::support::world::World;
 
@@ -49,6 +49,13 @@ const UPLOAD: Endpoint = Endpoint {
     open: false,
 };
 
+/// What a client reads that stops at the first byte which it cannot send.
+fn told(port: u16, bytes: &[u8]) -> Option<Answer> {
+    let mut connection = Connection::open(port);
+    connection.send_whole(bytes);
+    connection.exchange(b"", false)
+}
+
 /// Files, and the relay: it refuses what is too large by the length that was announced or once it has come, and a stranger before that.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_the_relay_have_limits_of_their_own() {
@@ -62,7 +69,7 @@ async fn files_and_the_relay_have_limits_of_their_own() {
         for length in [6 * MB, 12 * MB] {
             let wire = Wire::of(&UPLOAD, vec![0; length]);
             let bytes = wire.bytes(By::Keyed("close", "test-secret"));
-            let answer = Connection::open(port).exchange(&bytes, false).expect("an answer to too many files");
+            let answer = told(port, &bytes).expect("an answer to too many files");
             assert_eq!(answer.status, 413);
             judged(&answer, false, &|| "files".to_owned());
         }
@@ -78,7 +85,7 @@ async fn files_and_the_relay_have_limits_of_their_own() {
             ] {
                 let head =
                     format!("POST /redsyn/v1/messages HTTP/1.1\r\nhost: x\r\n{credentials}{length}\r\n\r\n");
-                let answer = Connection::open(relay).exchange(&[head.into_bytes(), body].concat(), false);
+                let answer = told(relay, &[head.into_bytes(), body].concat());
                 let answer = answer.unwrap_or_else(|| panic!("no answer from the relay to {length}"));
                 assert_eq!(answer.status, status, "{length}");
                 super::relay::judged(&answer, &|| length.clone());

@@ -8,8 +8,7 @@ fn query(limit: u32) -> Query {
     Query { agent: agent("beta"), limit, kind: None, status: None, from: None, to: None }
 }
 
-/// The page before a number in an inbox of 400 messages, of which every other one has been taken, that asks for
-/// something else; and the steps that SQLite took for it.
+/// The page before a number that asks for something else, and the steps that SQLite took for it.
 async fn page(store: &LocalStore, before: i64, size: u32) -> (Option<i64>, i32) {
     let query = Query { from: Some("nobody".into()), ..query(10) };
     let page = move |conn: &rusqlite::Connection| {
@@ -25,29 +24,27 @@ async fn page(store: &LocalStore, before: i64, size: u32) -> (Option<i64>, i32) 
 }
 
 #[tokio::test]
-async fn a_page_looks_at_no_more_than_its_size() {
-    let ids: Vec<String> = (1..=400).map(|number| number.to_string()).collect();
-    let store = store_with(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let take = |conn: &rusqlite::Connection| {
-        Ok(conn.execute("UPDATE messages SET status = 'done' WHERE seq % 2 = 0", [])?)
-    };
-    assert_eq!(store.db.call("take", take).await.unwrap(), 200);
-    // Of each part the ten newest: what is newer in one is also looked at, what is older in it waits for the next.
-    let (next, newest) = page(&store, i64::MAX, 10).await;
-    assert_eq!(next, Some(382));
-    let (next, middle) = page(&store, 200, 10).await;
-    assert_eq!(next, Some(181));
-    let (next, double) = page(&store, i64::MAX, 20).await;
-    assert_eq!(next, Some(362));
-    assert!(double > newest && double < 2 * newest, "{newest} steps for ten, {double} for twenty");
-    assert!(middle < double, "{middle} steps for ten in the middle, {double} for twenty at the top");
-    let mut pages = 0;
-    let mut before = Some(i64::MAX);
-    while let Some(number) = before {
-        before = page(&store, number, 10).await.0;
-        pages += 1;
+async fn a_page_costs_the_same_in_every_inbox() {
+    let mut costs = Vec::new();
+    for length in [40, 400] {
+        let ids: Vec<String> = (1..=length).map(|number| number.to_string()).collect();
+        let store = store_with(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let take = |conn: &rusqlite::Connection| {
+            Ok(conn.execute("UPDATE messages SET status = 'done' WHERE seq % 2 = 0", [])?)
+        };
+        store.db.call("take", take).await.unwrap();
+        // Of each part the ten newest: what is older than that in one of them waits for the next page.
+        let (next, steps) = page(&store, i64::MAX, 10).await;
+        assert_eq!(next, Some(length - 18));
+        costs.push(steps);
+        let (mut pages, mut next) = (1, next);
+        while let Some(before) = next {
+            next = page(&store, before, 10).await.0;
+            pages += 1;
+        }
+        assert!((length / 20..=length / 20 + 2).contains(&pages), "{pages} pages for {length}");
     }
-    assert!((20..=22).contains(&pages), "{pages}");
+    assert_eq!(costs[0], costs[1]);
 }
 
 /// What a query finds without pages, in the plainest way.

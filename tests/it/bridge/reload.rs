@@ -28,6 +28,7 @@ async fn agents_come_and_go_and_a_held_call_of_the_others_goes_on() {
 async fn a_changed_policy_is_announced_and_applied() {
     let mut world = World::new().await;
     world.up().await;
+    world.relay.called(&format!("GET /inbox/{CLOSE}"), 1).await;
     let changed = world.config("agents: {close: {hold: true, allow: [org:initech]}}");
     world.control.reload(&changed).await.unwrap();
     let announced = world.relay.calls(&format!("PUT /agents/{CLOSE}")).pop().unwrap().body;

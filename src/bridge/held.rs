@@ -9,6 +9,7 @@ use super::inbound::{Dealt, Inbound, Left, Taken, Waits, left};
 use super::order::Order;
 use crate::config::redsyn::MappedAgent;
 use crate::crypto::sha256;
+use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, TTL_MAX_SECS, WAIT_MAX_SECS};
@@ -89,17 +90,24 @@ impl Inbound {
         owed: &mut Owed,
     ) -> Option<u64> {
         let now = self.clock.now();
-        let back = match self.store.held_back(agent.clone(), now.minus(AFTER)).await {
-            Ok(Some(back)) => back,
-            Ok(None) => return Some(WAIT_MAX_SECS),
+        let secs = |back: Option<Timestamp>| {
+            back.map_or(WAIT_MAX_SECS, |back| back.minus(BEFORE).since(now).as_secs().min(WAIT_MAX_SECS))
+        };
+        // Most agents have no held mail, and no take of theirs waits for the store.
+        let known = secs(order.back());
+        if known > 0 {
+            return Some(known);
+        }
+        match self.store.held_back(agent.clone(), now.minus(AFTER)).await {
+            Ok(back) => order.is_back_at(back),
             Err(error) => {
                 tracing::error!(%agent, %error, "held_mail_unreadable");
                 return Some(WAIT_MAX_SECS);
             }
-        };
-        match back.minus(BEFORE).since(now).as_secs() {
+        }
+        match secs(order.back()) {
             0 => (!self.lease_again(agent, mapped, order, owed).await).then_some(0),
-            secs => Some(secs.min(WAIT_MAX_SECS)),
+            secs => Some(secs),
         }
     }
 

@@ -242,7 +242,11 @@ impl Inbound {
             }
         };
         let (id, conversation) = (envelope.id.clone(), conversation(&envelope));
+        let until = taken.until;
         let dealt = self.deal_with_one(agent, mapped, envelope, taken, order).await;
+        if let (Ok(Dealt::Held), Some(until)) = (&dealt, until) {
+            order.comes_back(until);
+        }
         match &dealt {
             Ok(Dealt::Ack | Dealt::Held) => order.came(&conversation, &id),
             Ok(Dealt::Later) | Err(Left) => order.wait_for(conversation, id.clone(), self.clock.now()),

@@ -26,6 +26,8 @@ pub(super) struct Order(Mutex<Known>);
 struct Known {
     waiting: HashMap<Conversation, Waits>,
     doubt: Option<Doubt>,
+    /// No mail that waits for a person comes back before this; `None`: there is none.
+    back: Option<Timestamp>,
 }
 
 /// A conversation waits for this message, and no longer than this.
@@ -49,6 +51,8 @@ impl Order {
     pub(super) fn after_start(now: Timestamp) -> Self {
         let order = Self::default();
         order.doubt(now);
+        // Only the store knows what is held.
+        order.comes_back(now);
         order
     }
 
@@ -66,6 +70,22 @@ impl Order {
         if waits.first == again.first {
             *waits = again;
         }
+    }
+
+    /// Held mail is leased to us until then.
+    pub(super) fn comes_back(&self, until: Timestamp) {
+        let mut known = self.known();
+        known.back = Some(known.back.map_or(until, |back| back.min(until)));
+    }
+
+    /// Before this, no held mail comes back.
+    pub(super) fn back(&self) -> Option<Timestamp> {
+        self.known().back
+    }
+
+    /// What the store says of that.
+    pub(super) fn is_back_at(&self, back: Option<Timestamp>) {
+        self.known().back = back;
     }
 
     /// Whether something else must come before `id`.
@@ -206,6 +226,19 @@ mod tests {
         assert!(order.holds_back(&one, &id("q2"), now));
         order.came(&one, &id("q1"));
         assert!(!order.holds_back(&one, &id("q2"), now));
+    }
+
+    #[test]
+    fn held_mail_comes_back_when_the_first_of_it_does() {
+        let (now, later) = (Timestamp::from_secs(1000), Timestamp::from_secs(2000));
+        assert_eq!(Order::after_start(now).back(), Some(now), "the store is asked first");
+        let order = Order::default();
+        for until in [later, now, later] {
+            order.comes_back(until);
+        }
+        assert_eq!(order.back(), Some(now));
+        order.is_back_at(None);
+        assert_eq!(order.back(), None);
     }
 
     #[test]

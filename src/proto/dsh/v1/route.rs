@@ -217,5 +217,11 @@ mod tests {
             receipt("/messages/a%2Fb%zz%/ack"),
             Route::Receipt { id: DshId::new("a/b%zz%"), hexadecimal: false }
         );
+        // As Node reads an absolute target: a backslash is a slash, but not where the scheme is its own.
+        assert_eq!(receipt(r"http://h/messages/a\b/ack"), Route::Unknown);
+        assert_eq!(
+            receipt(r"own://h/messages/a\b/ack"),
+            Route::Receipt { id: DshId::new(r"a\b"), hexadecimal: false }
+        );
     }
 }

@@ -24,9 +24,9 @@ use crate::store::commits::Commits;
 const QUEUE: usize = 4096;
 /// The most jobs in one commit: keeps the wait of the first caller of a batch to a few milliseconds.
 const BATCH: usize = 512;
-/// How many pages the write-ahead log holds before they move into the file: 32 MiB. The pages at the end of each index
+/// How many pages the write-ahead log holds before they move into the file: 64 MiB. The pages at the end of each index
 /// are written with almost every commit; the longer the log, the more of those writes the file is spared.
-const CHECKPOINT_PAGES: u32 = 8192;
+const CHECKPOINT_PAGES: u32 = 16_384;
 /// How much of a file its owner keeps in memory, at the most, in KiB: what a full batch touches, and the upper pages of
 /// each index.
 const CACHE_KIB: i64 = 8192;

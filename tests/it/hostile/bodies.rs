@@ -14,14 +14,22 @@ fn send(besieged: &mut Besieged, wire: &Wire<'_>, accepted: &mut BTreeSet<String
     }
 }
 
-fn feed(endpoints: impl Iterator<Item = &'static Endpoint>, bodies: impl Fn(&Endpoint) -> Vec<Vec<u8>>) {
-    let mut besieged = Besieged::start();
-    for endpoint in endpoints {
-        let mut accepted = BTreeSet::new();
-        for body in bodies(endpoint) {
-            send(&mut besieged, &Wire::of(endpoint, body), &mut accepted);
+fn feed(
+    endpoints: impl Iterator<Item = &'static Endpoint> + Clone,
+    bodies: impl Fn(&Endpoint) -> Vec<Vec<u8>>,
+) {
+    for storage in ["sqlite", "jsonl"] {
+        let mut besieged = Besieged::on(storage);
+        for endpoint in endpoints.clone() {
+            let mut accepted = BTreeSet::new();
+            for body in bodies(endpoint) {
+                send(&mut besieged, &Wire::of(endpoint, body), &mut accepted);
+            }
+            besieged.nothing_but(&accepted);
+            besieged.still_works();
         }
-        besieged.nothing_but(&accepted);
+        // Whatever was accepted can be read again.
+        besieged.restart();
         besieged.still_works();
     }
 }

@@ -141,13 +141,21 @@ pub(super) struct Besieged {
 
 impl Besieged {
     pub(super) fn start() -> Self {
-        Self::with(|_| {})
+        Self::on("sqlite")
+    }
+
+    pub(super) fn on(storage: &str) -> Self {
+        Self::on_with(storage, |_| {})
     }
 
     /// `begin` may start the process in a way of its own.
     pub(super) fn with(begin: impl FnOnce(&mut LocalBroker)) -> Self {
+        Self::on_with("sqlite", begin)
+    }
+
+    fn on_with(storage: &str, begin: impl FnOnce(&mut LocalBroker)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut broker = LocalBroker::new(folder.path(), "sqlite");
+        let mut broker = LocalBroker::new(folder.path(), storage);
         begin(&mut broker);
         if !broker.is_started() {
             broker.start();
@@ -157,6 +165,13 @@ impl Besieged {
             besieged.honest(Generation::V1, agent, "/register", "{}");
         }
         besieged
+    }
+
+    /// Stops and starts again on what was kept.
+    pub(super) fn restart(&mut self) {
+        self.connection = None;
+        assert_eq!(self.broker.terminate(), Some(0));
+        self.broker.start();
     }
 
     /// Sends bytes; `None` when the connection ends without an answer or hangs.

@@ -19,8 +19,8 @@ const SENDERS: usize = 8;
 const PER_ROUND: usize = 60;
 /// How many pushes of one agent are under way at once.
 const PUSHES_AT_ONCE: usize = 8;
-const FROM: &str = "acme/general/ana/out";
-const TO: &str = "acme/general/ana/in";
+pub(super) const FROM: &str = "acme/general/ana/out";
+pub(super) const TO: &str = "acme/general/ana/in";
 /// Has a webhook.
 const HOOKED: &str = "acme/general/ana/hooked";
 const TOPIC: &str = "topic:acme/general/news";
@@ -62,7 +62,7 @@ struct Seen {
 
 type Shared = Arc<Mutex<Seen>>;
 
-fn start(folder: &Path, token: &str) -> (Process, Node) {
+pub(super) fn start(folder: &Path, token: &str) -> (Process, Node) {
     let mut process = Process::start(folder, &["relay", "--config", "relay.yaml", "serve"]);
     let lines = process.wait_for("listening on http://127.0.0.1:");
     let url = lines.last().unwrap().split(' ').next_back().unwrap().to_owned();
@@ -114,7 +114,7 @@ async fn take(node: Node, seen: Shared) {
     }
 }
 
-fn made() -> (tempfile::TempDir, String) {
+pub(super) fn made() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let config = "listen: 127.0.0.1:0\nwebhooks: {allow_insecure_targets: true}\n";
     write(folder.path(), "relay.yaml", config);
@@ -123,7 +123,7 @@ fn made() -> (tempfile::TempDir, String) {
     (folder, token)
 }
 
-async fn furnish(node: &Node) {
+pub(super) async fn furnish(node: &Node) {
     node.post("/orgs", json!({"handle": "acme", "me": "ana"})).await.is(201);
     for agent in [FROM, TO, HOOKED] {
         node.announce(agent, json!({})).await.is(201);

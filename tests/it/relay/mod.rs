@@ -6,6 +6,7 @@ mod agents;
 mod command;
 mod config;
 mod crash;
+mod damaged;
 mod docs;
 mod event_model;
 mod inbox;

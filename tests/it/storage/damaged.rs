@@ -14,7 +14,7 @@ use crate::support::local::LocalBroker;
 use crate::support::process::run;
 
 /// Everything but the first page, which says what kind of file it is.
-fn damage(file: &Path) {
+pub fn damage(file: &Path) {
     let length = usize::try_from(std::fs::metadata(file).unwrap().len()).unwrap();
     let file = OpenOptions::new().write(true).open(file).unwrap();
     file.write_all_at(&vec![0x5a; length - 4096], 4096).unwrap();

@@ -1,6 +1,6 @@
 //! What is kept: through kills, on a full disk, from a Node broker's files and back into them.
 
-mod damaged;
+pub mod damaged;
 mod durable;
 mod export;
 mod full_disk;

@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod carrier;
+mod held;
 pub mod http;
 pub mod metrics;
 pub mod service;

@@ -9,7 +9,6 @@ mod receipt;
 #[cfg(test)]
 mod tests;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
 use super::carrier::{Carrier, Route, Taker};
+use super::held::{Look, held};
 use super::metrics::Metrics;
 use super::v2::V2;
 use super::view;
@@ -240,33 +240,27 @@ impl Service {
     /// `busy`.
     pub async fn pull(&self, agent: AgentName, request: request::Pull) -> Result<answer::Messages, ApiError> {
         self.carrier.takes(Taker::V1(&agent)).await;
-        let deadline = self.clock.now().plus(Duration::from_secs(request.wait_seconds.into()));
+        let wait = Duration::from_secs(request.wait_seconds.into());
         let subscription = self.wakeups.subscribe(agent.clone());
-        loop {
-            let mut woken = pin!(subscription.woken());
-            woken.as_mut().enable();
-            let leased = self.lease(&agent, request).await?;
-            if !leased.is_empty() || self.clock.now() >= deadline {
-                return Ok(view::envelopes(leased).into());
-            }
-            tokio::select! {
-                () = woken => {}
-                () = self.clock.sleep_until(deadline) => {}
-                () = self.stopping.cancelled() => return Ok(Vec::new().into()),
-            }
-        }
+        let look = || self.lease(&agent, request);
+        let leased = held(&self.clock, &self.stopping, &subscription, wait, look).await?;
+        Ok(view::envelopes(leased).into())
     }
 
-    async fn lease(&self, agent: &AgentName, request: request::Pull) -> Result<Vec<StoredMessage>, ApiError> {
+    async fn lease(
+        &self,
+        agent: &AgentName,
+        request: request::Pull,
+    ) -> Result<Look<StoredMessage>, ApiError> {
         let now = self.clock.now();
         let seconds = request.lease_seconds.unwrap_or(self.lease_seconds);
         let until = now.plus(Duration::from_secs(seconds.into()));
         let pull = local::Pull { agent: agent.clone(), limit: request.limit, now, until };
-        let leased = self.store.pull(pull, self.random.clone()).await.map_err(busy)?;
-        for message in &leased {
+        let pulled = self.store.pull(pull, self.random.clone()).await.map_err(busy)?;
+        for message in &pulled.messages {
             tracing::info!(id = ?brief(message.message.id.as_str()), %agent, "message_leased");
         }
-        Ok(leased)
+        Ok(Look { found: pulled.messages, again: pulled.lease_end })
     }
 
     /// # Errors

@@ -47,7 +47,9 @@ pub(super) async fn once_v2(service: &Service) -> Result<(), StoreError> {
 pub(super) async fn run(service: &Service) {
     for turn in (0..V2_EVERY).cycle() {
         service.clock.sleep(EVERY).await;
-        if once(service).await.is_err() || (turn == V2_EVERY - 1 && once_v2(service).await.is_err()) {
+        let v1 = once(service).await;
+        let v2 = if turn == V2_EVERY - 1 { once_v2(service).await } else { Ok(()) };
+        if v1.and(v2).is_err() {
             tracing::warn!("sweep_failed");
         }
     }

@@ -134,6 +134,14 @@ pub struct Pull {
     pub until: Timestamp,
 }
 
+/// What a pull gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pulled {
+    pub messages: Vec<StoredMessage>,
+    /// When the first lease of anybody ends, if there was nothing to give.
+    pub lease_end: Option<Timestamp>,
+}
+
 /// What an acknowledgement says.
 #[derive(Clone, Debug)]
 pub struct Ack {

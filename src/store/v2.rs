@@ -86,6 +86,8 @@ pub struct Pull {
 pub struct Pulled {
     pub messages: Vec<StoredMessage>,
     pub woken: Vec<Name>,
+    /// When the first lease of anybody ends, if there was nothing to give.
+    pub lease_end: Option<Timestamp>,
 }
 
 /// What an acknowledgement says.

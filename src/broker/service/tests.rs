@@ -204,6 +204,38 @@ async fn a_held_pull_is_answered_by_mail_by_its_end_or_by_a_stop() {
 }
 
 #[tokio::test]
+async fn a_held_pull_has_what_comes_back_when_a_lease_ends_or_is_given_back() {
+    let (service, clock) = service("", Arc::new(NoCarrier));
+    service.register(agent("beta")).await.unwrap();
+    service.send(agent("alpha"), request(json!({"to": "beta", "id": "m1"}))).await.unwrap();
+    let pull = |lease, wait_seconds| {
+        service.pull(agent("beta"), request::Pull { limit: 1, lease_seconds: Some(lease), wait_seconds })
+    };
+    let looked = async || {
+        while service.wakeups.held() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let steps = async {
+        assert_eq!(pull(5, 0).await.unwrap().messages.len(), 1);
+        let end = async {
+            looked().await;
+            clock.advance(Duration::from_secs(5));
+        };
+        let (again, ()) = tokio::join!(pull(60, 25), end);
+        let lease = again.unwrap().messages.remove(0).lease_id.unwrap();
+        let give_back = async {
+            looked().await;
+            let body = json!({"messageId": "m1", "leaseId": lease, "outcome": "retry"}).to_string();
+            service.ack(agent("beta"), request::Ack::parse(&body).unwrap()).await.unwrap();
+        };
+        let (again, ()) = tokio::join!(pull(60, 25), give_back);
+        assert_eq!(again.unwrap().messages.len(), 1);
+    };
+    tokio::time::timeout(Duration::from_secs(30), steps).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_store_that_has_gone_is_busy_and_no_more() {
     let (service, _) = service("", Arc::new(NoCarrier));
     service.store.clone().close().await.unwrap();

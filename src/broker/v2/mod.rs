@@ -9,7 +9,6 @@ mod tests;
 mod view;
 
 use std::collections::HashSet;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use self::auth::Keyrings;
 use self::pulse::Pulse;
 use super::carrier::{Carrier, Route, Taker};
+use super::held::{Look, held};
 use super::service::{busy, is_a_contact};
 use crate::config::{Agent, Config};
 use crate::crypto::secret::Secret;
@@ -130,26 +130,14 @@ impl V2 {
         let now = self.clock.now();
         self.pulse().pulled(&agent, now);
         self.carrier.takes(Taker::V2(&agent)).await;
-        let deadline = now.plus(Duration::from_secs(request.wait_seconds.into()));
+        let wait = Duration::from_secs(request.wait_seconds.into());
         let subscription = self.bell.wakeups.subscribe(agent.clone());
-        loop {
-            let mut woken = pin!(subscription.woken());
-            woken.as_mut().enable();
-            let leased = self.lease(&agent, request).await?;
-            if !leased.is_empty() || self.clock.now() >= deadline {
-                return Ok(answer::Messages {
-                    messages: leased.into_iter().filter_map(view::delivered).collect(),
-                });
-            }
-            tokio::select! {
-                () = woken => {}
-                () = self.clock.sleep_until(deadline) => {}
-                () = self.stopping.cancelled() => return Ok(answer::Messages { messages: Vec::new() }),
-            }
-        }
+        let look = || self.lease(&agent, request);
+        let leased = held(&self.clock, &self.stopping, &subscription, wait, look).await?;
+        Ok(answer::Messages { messages: leased.into_iter().filter_map(view::delivered).collect() })
     }
 
-    async fn lease(&self, agent: &Name, request: request::Pull) -> Result<Vec<StoredMessage>, ApiError> {
+    async fn lease(&self, agent: &Name, request: request::Pull) -> Result<Look<StoredMessage>, ApiError> {
         let now = self.clock.now();
         let until = self.lease_end(now, request.lease_seconds);
         let pull = Pull { agent: agent.clone(), limit: request.limit, now, until, rules: self.rules };
@@ -158,7 +146,7 @@ impl V2 {
         for message in &pulled.messages {
             tracing::info!(id = ?brief(message.message.id.as_str()), agent = ?brief(agent.as_str()), "v2_message_leased");
         }
-        Ok(pulled.messages)
+        Ok(Look { found: pulled.messages, again: pulled.lease_end })
     }
 
     fn lease_end(&self, now: Timestamp, seconds: Option<u32>) -> Timestamp {

@@ -61,6 +61,18 @@ async fn statuses(service: &Service, by: &str, id: &DshId) -> String {
 }
 
 #[tokio::test]
+async fn a_held_pull_has_what_comes_back_when_a_lease_ends() {
+    let (service, clock) = service("");
+    ask(&service, "alpha", &json!({})).await.unwrap();
+    assert_eq!(pull(&service, "beta", json!({"lease_seconds": 15})).await.len(), 1);
+    let mut held = Box::pin(pull(&service, "beta", json!({"wait_seconds": 25})));
+    assert!((&mut held).now_or_never().is_none());
+    clock.advance(Duration::from_secs(15));
+    let again = tokio::time::timeout(Duration::from_secs(30), held).await.unwrap();
+    assert_eq!(again.len(), 1);
+}
+
+#[tokio::test]
 async fn a_held_pull_is_answered_by_mail_by_its_end_or_by_a_stop() {
     let (service, clock) = service("");
     let mut held = Box::pin(pull(&service, "beta", json!({"wait_seconds": 25})));

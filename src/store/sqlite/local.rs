@@ -26,8 +26,8 @@ use crate::proto::dsh::v1::envelope::Kind;
 use crate::store::StoreError;
 use crate::store::jsonl::ROWS;
 use crate::store::local::{
-    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, Load, NewMessage, Peer, Poll, Polled, Pull, Query,
-    Sent, StatusLine, StoredMessage, Swept,
+    Ack, Acked, Fingerprint, Head, Imported, KeptMessage, Load, NewMessage, Peer, Poll, Polled, Pull, Pulled,
+    Query, Sent, StatusLine, StoredMessage, Swept,
 };
 
 pub use super::journal::Loaded;
@@ -149,7 +149,7 @@ impl LocalStore {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn pull(&self, pull: Pull, random: SharedRandom) -> Result<Vec<StoredMessage>, StoreError> {
+    pub async fn pull(&self, pull: Pull, random: SharedRandom) -> Result<Pulled, StoreError> {
         self.db.call("pull", move |conn| deliver::pull(conn, &pull, &random)).await
     }
 

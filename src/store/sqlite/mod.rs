@@ -8,6 +8,7 @@ pub(crate) mod ended;
 mod journal;
 #[cfg(test)]
 mod kept;
+mod leases;
 mod load;
 pub mod local;
 pub mod local_schema;

@@ -43,7 +43,7 @@ async fn send(store: &LocalStore, id: &str) {
 
 async fn pull(store: &LocalStore, limit: u32) -> Vec<StoredMessage> {
     let pull = Pull { agent: agent("beta"), limit, now: NOW, until: NOW.plus(Duration::from_secs(9)) };
-    store.pull(pull, SystemRandom::shared()).await.unwrap()
+    store.pull(pull, SystemRandom::shared()).await.unwrap().messages
 }
 
 async fn ack(store: &LocalStore, message: &StoredMessage, outcome: Outcome) {

@@ -8,8 +8,9 @@ use crate::domain::delivery::{Delivery, Lease, LeaseId, Status};
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::v1::request::Outcome;
 use crate::store::StoreError;
-use crate::store::local::{Ack, Acked, Ending, Pull, StoredMessage};
+use crate::store::local::{Ack, Acked, Ending, Pull, Pulled, StoredMessage};
 use crate::store::sqlite::ended;
+use crate::store::sqlite::leases::lease_end;
 
 /// Every pull, whoever makes it, puts back all leases that are over.
 pub(super) fn requeue(conn: &Connection, now: Timestamp) -> Result<usize, StoreError> {
@@ -20,17 +21,16 @@ pub(super) fn requeue(conn: &Connection, now: Timestamp) -> Result<usize, StoreE
     Ok(conn.prepare_cached(sql::REQUEUE)?.execute([now.millis()])?)
 }
 
-pub(super) fn pull(
-    conn: &Connection,
-    pull: &Pull,
-    random: &SharedRandom,
-) -> Result<Vec<StoredMessage>, StoreError> {
+pub(super) fn pull(conn: &Connection, pull: &Pull, random: &SharedRandom) -> Result<Pulled, StoreError> {
     requeue(conn, pull.now)?;
     let mut queued = conn.prepare_cached(sql::QUEUED)?;
     let rows =
         queued.query_map(params![pull.agent.as_str(), pull.limit, pull.now.millis()], rows::message)?;
     let queued = rows.map(|row| row.map(|(message, _)| message)).collect::<Result<Vec<_>, _>>()?;
-    queued.into_iter().map(|message| lease(conn, message, pull, random)).collect()
+    let messages: Vec<_> =
+        queued.into_iter().map(|message| lease(conn, message, pull, random)).collect::<Result<_, _>>()?;
+    let lease_end = if messages.is_empty() { lease_end(conn, sql::FIRST_LEASE_END)? } else { None };
+    Ok(Pulled { messages, lease_end })
 }
 
 fn lease(

@@ -1,5 +1,6 @@
 //! Every statement of the local store, so that one test can see that each of them uses an index.
 
+use crate::store::sqlite::leases::first_lease_end;
 use crate::store::sqlite::load::{load_leased, load_oldest, load_queued};
 
 /// The columns that make a [`StoredMessage`](crate::store::local::StoredMessage), in the order of `rows::message`.
@@ -91,6 +92,7 @@ pub(super) const HAS_OVERDUE: &str =
 pub(super) const REQUEUE: &str = "UPDATE messages INDEXED BY messages_leases
     SET status = 'queued', lease_id = NULL, lease_until = NULL, redeliver = 1
     WHERE lease_until <= ?1";
+pub(super) const FIRST_LEASE_END: &str = first_lease_end!("messages", "messages_leases");
 pub(super) const QUEUED: &str = messages!(
     "INDEXED BY messages_queue
     WHERE inbox = ?1 AND status = 'queued' AND (expires_at IS NULL OR expires_at > ?3)
@@ -168,6 +170,7 @@ const ALL: &[&str] = &[
     SHOWN,
     HAS_OVERDUE,
     REQUEUE,
+    FIRST_LEASE_END,
     QUEUED,
     LEASE,
     BY_ID,

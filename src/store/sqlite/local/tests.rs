@@ -38,7 +38,7 @@ async fn store_with(ids: &[&str]) -> LocalStore {
 
 async fn pull(store: &LocalStore, now: Timestamp) -> Vec<StoredMessage> {
     let pull = Pull { agent: agent("beta"), limit: 10, now, until: now.plus(Duration::from_secs(1)) };
-    store.pull(pull, SystemRandom::shared()).await.unwrap()
+    store.pull(pull, SystemRandom::shared()).await.unwrap().messages
 }
 
 async fn ack(store: &LocalStore, message: &StoredMessage, outcome: Outcome, now: Timestamp) -> Acked {

@@ -12,18 +12,20 @@ use crate::proto::dsh::names::DshId;
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::dsh::v2::request::Outcome;
 use crate::store::StoreError;
+use crate::store::sqlite::leases::lease_end;
 use crate::store::v2::{Ack, Acked, Ended, Pull, Pulled, Renew, StoredMessage};
 
 /// Tidies up for everybody, leases, and only then tells the senders of what has ended: a notice that comes of a pull
 /// is not in its own answer.
 pub(super) fn pull(conn: &Connection, pull: &Pull, random: &SharedRandom) -> Result<Pulled, StoreError> {
     let tidied = tidy(conn, pull.now, pull.rules.max_attempts)?;
-    let messages = queued(conn, pull)?
+    let messages: Vec<_> = queued(conn, pull)?
         .into_iter()
         .map(|message| lease(conn, message, pull, random))
         .collect::<Result<_, _>>()?;
     let woken = tidied.tell(conn, pull.now, pull.rules.notify, random)?;
-    Ok(Pulled { messages, woken })
+    let lease_end = if messages.is_empty() { lease_end(conn, sql::FIRST_LEASE_END)? } else { None };
+    Ok(Pulled { messages, woken, lease_end })
 }
 
 fn queued(conn: &Connection, pull: &Pull) -> Result<Vec<StoredMessage>, StoreError> {

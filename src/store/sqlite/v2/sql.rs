@@ -1,5 +1,6 @@
 //! Every statement of the second generation's store, so that one test can see that each of them uses an index.
 
+use crate::store::sqlite::leases::first_lease_end;
 use crate::store::sqlite::load::{load_leased, load_oldest, load_queued};
 
 /// The columns that make a [`StoredMessage`](crate::store::v2::StoredMessage), in the order of `rows::message`.
@@ -78,6 +79,7 @@ pub(super) const EXHAUSTED: &str = messages!(
 );
 pub(super) const LEASE_OVER: &str =
     messages!("INDEXED BY v2_leases WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?2");
+pub(super) const FIRST_LEASE_END: &str = first_lease_end!("v2_messages", "v2_leases");
 pub(super) const CHANGE: &str = "UPDATE v2_messages
     SET status = ?2, attempts = ?3, lease_token = ?4, lease_until = ?5, last_error = ?6, completed_at = ?7,
         at_leased = coalesce(at_leased, ?8), at_acked = coalesce(?9, at_acked),
@@ -124,6 +126,7 @@ const ALL: &[&str] = &[
     PAST_TIME,
     EXHAUSTED,
     LEASE_OVER,
+    FIRST_LEASE_END,
     CHANGE,
     SENT,
     RECEIVED,

@@ -10,7 +10,7 @@ impl Node {
     /// Takes the one message that waits and gives it back.
     async fn give_back(&self) -> Acked {
         let pull = Pull { agent: close(), limit: 1, now: NOW, until: after(600) };
-        let taken = self.local.pull(pull, SystemRandom::shared()).await.unwrap().remove(0);
+        let taken = self.local.pull(pull, SystemRandom::shared()).await.unwrap().messages.remove(0);
         let crate::domain::delivery::State::Leased(lease) = taken.delivery.state else { panic!("no lease") };
         let ack = Ack {
             agent: close(),

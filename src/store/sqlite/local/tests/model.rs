@@ -247,7 +247,7 @@ async fn apply(
         Step::Pull { by, limit, seconds } => {
             let until = now.plus(Duration::from_secs(seconds));
             let pull = Pull { agent: agent(AGENTS[by]), limit, now, until };
-            let leased = store.pull(pull, SystemRandom::shared()).await.unwrap();
+            let leased = store.pull(pull, SystemRandom::shared()).await.unwrap().messages;
             model.requeue(now);
             prop_assert_eq!(ids(&leased), model.pull(by, limit, now, until));
             for stored in leased {

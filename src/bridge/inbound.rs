@@ -264,14 +264,17 @@ impl Inbound {
     ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
         // Before any judgement: what was delivered once is not held because pins have changed since.
-        if self.store.is_seen(agent.clone(), id.clone()).await.map_err(|error| left(&id, &error))? {
+        let person = envelope.from.agent.person();
+        let known = self.store.known(agent.clone(), id.clone(), person).await;
+        let known = known.map_err(|error| left(&id, &error))?;
+        if known.is_seen {
             return Ok(Dealt::Ack);
         }
         if self.comes_too_early(agent, mapped, &envelope, order).await? {
             return Ok(Dealt::Later);
         }
         let session = own_session(&envelope);
-        match self.judge(agent, mapped, &envelope).await {
+        match self.judge(agent, mapped, &envelope, &known.pins).await {
             Verdict::Deliver { signer, opened } => {
                 self.deliver(agent, mapped, envelope, taken, session, signer, *opened).await
             }

@@ -19,7 +19,7 @@ use crate::proto::redsyn::policy::{Asker, Refused};
 use crate::proto::redsyn::signed;
 use crate::redsyn_client::CallError;
 use crate::store::StoreError;
-use crate::store::bridge::PinState;
+use crate::store::bridge::{PinState, Pins};
 
 /// What a sender is told whose seal does not open here.
 const CANNOT: &str = "cannot decrypt";
@@ -49,17 +49,19 @@ pub(super) enum Verdict {
 }
 
 impl Inbound {
+    /// `pins` are the sender's; whoever keeps the message looks at them again.
     pub(super) async fn judge(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: &DeliveredEnvelope,
+        pins: &Pins,
     ) -> Verdict {
         let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
         if !is_for(mapped, envelope) {
             return refuse("it is addressed to somebody else");
         }
-        let signer = match self.signer(mapped, envelope).await {
+        let signer = match self.signer(mapped, envelope, pins).await {
             Ok(signer) => signer,
             Err(verdict) => return verdict,
         };
@@ -121,6 +123,7 @@ impl Inbound {
         &self,
         mapped: &MappedAgent,
         envelope: &DeliveredEnvelope,
+        pins: &Pins,
     ) -> Result<Option<(VerifyingKey, bool)>, Verdict> {
         let refuse = |why: &str| Verdict::Refuse { why: why.to_owned() };
         let leave = |why: StoreError| Verdict::Leave { why };
@@ -145,7 +148,7 @@ impl Inbound {
         if !is_timely(envelope.ts, self.client.relay_now()) {
             return Err(refuse("its signature is older than any message can be, or from the future"));
         }
-        match self.store.pin_state(person.clone(), signer.key).await.map_err(leave)? {
+        match pins.state(&signer.key.to_string()) {
             PinState::First => Ok(Some((signer.key, false))),
             PinState::Known { verified } => Ok(Some((signer.key, verified))),
             PinState::Other => {

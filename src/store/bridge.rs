@@ -174,6 +174,29 @@ pub struct Refusal {
     pub now: Timestamp,
 }
 
+/// What is known of an inbound message before it is judged.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// It has been dealt with: then it is acked again, and nothing else.
+    pub is_seen: bool,
+    /// Of its sender.
+    pub pins: Pins,
+}
+
+/// The pinned signing keys of one person, as text, and whether a person here has confirmed each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins(pub Vec<(String, bool)>);
+
+impl Pins {
+    pub fn state(&self, key: &str) -> PinState {
+        if self.0.is_empty() {
+            return PinState::First;
+        }
+        let known = self.0.iter().find(|(pinned, _)| pinned == key);
+        known.map_or(PinState::Other, |(_, verified)| PinState::Known { verified: *verified })
+    }
+}
+
 /// How a signing key stands to a person's pins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinState {

@@ -13,6 +13,20 @@ fn grows(line: &str) -> bool {
     walks || line.contains("AUTOMATIC") || line.contains("TEMP B-TREE")
 }
 
+/// The lines of the plan of one statement.
+pub(crate) fn plan_of(steps: Steps, sql: &str) -> Vec<String> {
+    let conn = Connection::open_in_memory().unwrap();
+    schema::migrate(&conn, steps).unwrap();
+    plan(&conn, sql)
+}
+
+fn plan(conn: &Connection, sql: &str) -> Vec<String> {
+    let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let nulls = vec![rusqlite::types::Null; plan.parameter_count()];
+    let lines = plan.query_map(rusqlite::params_from_iter(nulls), |row| row.get(3)).unwrap();
+    lines.map(Result::unwrap).collect()
+}
+
 /// Fails on a statement whose cost grows with what is stored, unless it is one of `scans`, and on one of those that
 /// does not.
 pub(crate) fn assert_indexed<'a>(
@@ -27,11 +41,7 @@ pub(crate) fn assert_indexed<'a>(
         .filter_map(|sql| {
             // An INSERT into a parent looks for children only while a deferred violation is open, which never is.
             conn.pragma_update(None, "foreign_keys", !sql.trim_start().starts_with("INSERT")).unwrap();
-            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let nulls = vec![rusqlite::types::Null; plan.parameter_count()];
-            let lines =
-                plan.query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3)).unwrap();
-            let lines: Vec<String> = lines.map(Result::unwrap).collect();
+            let lines = plan(&conn, sql);
             let grows = lines.iter().any(|line| grows(line));
             (grows != scans.contains(&sql)).then(|| format!("{sql}\n  {}", lines.join("\n  ")))
         })

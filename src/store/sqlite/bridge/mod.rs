@@ -26,8 +26,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Landed, OutboxEntry, Parcel,
-    Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Known, Landed, OutboxEntry,
+    Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::{self, Created};
 
@@ -135,12 +135,15 @@ impl BridgeStore {
         self.db.call("bridge_arrive", move |conn| arrivals::arrive(conn, &arrival)).await
     }
 
-    /// Whether an inbound message has been dealt with before: then it is acked again, and nothing else.
+    /// What is known of an inbound message of `person`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn is_seen(&self, agent: AgentName, id: MessageId) -> Result<bool, StoreError> {
-        self.db.call_single("bridge_is_seen", move |conn| arrivals::is_seen(conn, &agent, &id)).await
+    pub async fn known(&self, agent: AgentName, id: MessageId, person: Person) -> Result<Known, StoreError> {
+        let look = move |conn: &rusqlite::Connection| {
+            Ok(Known { is_seen: arrivals::is_seen(conn, &agent, &id)?, pins: pins::of(conn, &person)? })
+        };
+        self.db.call_single("bridge_known", look).await
     }
 
     /// The first of these that has neither been dealt with nor is held.
@@ -277,16 +280,6 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn trace(&self, id: String, agents: Vec<AgentName>) -> Result<Vec<Traced>, StoreError> {
         self.db.call("bridge_trace", move |conn| views::trace(conn, &id, &agents)).await
-    }
-
-    /// How `key` stands to the pins of `person`, without changing them.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn pin_state(&self, person: Person, key: VerifyingKey) -> Result<PinState, StoreError> {
-        self.db
-            .call_single("bridge_pin_state", move |conn| pins::state(conn, &person, &key.to_string()))
-            .await
     }
 
     /// Whether any key of `person` is pinned.
@@ -461,22 +454,6 @@ impl BridgeStore {
 }
 
 #[cfg(test)]
-mod plan_tests {
-    use crate::store::sqlite::local_schema;
-    use crate::store::sqlite::plans;
-
-    #[test]
-    fn every_statement_finds_its_rows_by_an_index() {
-        plans::assert_indexed(local_schema::STEPS, super::sql::ALL.iter().copied(), &[]);
-    }
-
-    #[test]
-    fn every_statement_is_in_the_list() {
-        let declared = include_str!("sql.rs").matches("\npub(crate) const ").count();
-        // The list itself is declared in the same way.
-        assert_eq!(declared - 1, super::sql::ALL.len());
-    }
-}
-
+mod plan_tests;
 #[cfg(test)]
 mod tests;

@@ -6,17 +6,16 @@ use super::sql;
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::store::StoreError;
-use crate::store::bridge::{Pin, PinState};
+use crate::store::bridge::{Pin, PinState, Pins};
 
-pub(super) fn state(conn: &Connection, person: &Person, key: &str) -> Result<PinState, StoreError> {
+pub(super) fn of(conn: &Connection, person: &Person) -> Result<Pins, StoreError> {
     let mut statement = conn.prepare_cached(sql::PINS_OF)?;
     let pins = statement.query_map([person.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let pins: Vec<(String, bool)> = pins.collect::<Result<_, _>>()?;
-    if pins.is_empty() {
-        return Ok(PinState::First);
-    }
-    let known = pins.iter().find(|(pinned, _)| pinned == key);
-    Ok(known.map_or(PinState::Other, |(_, verified)| PinState::Known { verified: *verified }))
+    Ok(Pins(pins.collect::<Result<_, _>>()?))
+}
+
+pub(super) fn state(conn: &Connection, person: &Person, key: &str) -> Result<PinState, StoreError> {
+    Ok(of(conn, person)?.state(key))
 }
 
 pub(super) fn any(conn: &Connection, person: &Person) -> Result<bool, StoreError> {

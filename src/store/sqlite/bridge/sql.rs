@@ -168,8 +168,10 @@ pub(crate) const V2_DELETE: &str = "DELETE FROM v2_messages WHERE seq = ?1";
 pub(crate) const FORGET_V2_AWAY: &str = "DELETE FROM v2_messages WHERE seq IN \
      (SELECT seq FROM v2_messages WHERE inbox IS NULL AND created_at <= ?1 LIMIT ?2)";
 
+// To the minute: a conversation need not write it with every message. A clock that was set back is followed at once.
 pub(crate) const SEE_REMOTE: &str = "INSERT INTO remotes (address, last_seen) VALUES (?1, ?2) \
-     ON CONFLICT (address) DO UPDATE SET last_seen = excluded.last_seen";
+     ON CONFLICT (address) DO UPDATE SET last_seen = excluded.last_seen \
+     WHERE excluded.last_seen NOT BETWEEN last_seen AND last_seen + 59999";
 pub(crate) const REMOTES: &str =
     "SELECT address, last_seen FROM remotes WHERE last_seen > ?1 ORDER BY last_seen DESC LIMIT ?2";
 pub(crate) const FORGET_REMOTES: &str =

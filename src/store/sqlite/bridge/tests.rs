@@ -17,17 +17,20 @@ use rusqlite::types::FromSql;
 use serde_json::{Value, json};
 
 use super::BridgeStore;
-use crate::crypto::sign::SigningKey;
+use crate::crypto::sign::{SigningKey, VerifyingKey};
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::LocalKind;
 use crate::domain::delivery::Status;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::{AgentName, DshId, Party};
 use crate::proto::dsh::v1::envelope::Kind as DshKind;
+use crate::proto::redsyn::address::Person;
 use crate::proto::redsyn::body::Body;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::bridge::generation::{Generation, Outgoing};
-use crate::store::bridge::{Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Parcel, Refusal};
+use crate::store::bridge::{
+    Accepted, Arrival, Content, Departure, Failure, OutboxEntry, Parcel, PinState, Refusal,
+};
 use crate::store::local::{NewMessage, StatusLine, StoredMessage};
 use crate::store::sqlite::local::LocalStore;
 use crate::store::v2::Created;
@@ -87,6 +90,15 @@ impl Node {
 
     async fn due_at(&self, now: Timestamp) -> Vec<OutboxEntry> {
         self.store.due(now, HashSet::new(), 100).await.unwrap().entries
+    }
+
+    async fn is_seen(&self, agent: AgentName, message: &str) -> bool {
+        self.store.known(agent, id(message), "globex/bob".parse().unwrap()).await.unwrap().is_seen
+    }
+
+    async fn pin_state(&self, person: Person, key: VerifyingKey) -> PinState {
+        let known = self.store.known(close(), id("q0"), person).await.unwrap();
+        known.pins.state(&key.to_string())
     }
 
     /// When the next entry becomes due after `now`.

@@ -171,7 +171,7 @@ impl Scene {
     }
 
     /// Waits until nothing waits at the relay for the member's agent: its bridge has acked everything.
-    async fn drained(&self, member: &Member) {
+    pub async fn drained(&self, member: &Member) {
         let client = self.relay(member);
         let empty = async {
             // `peek` neither takes nor counts as a sign of life.

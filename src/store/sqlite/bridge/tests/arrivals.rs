@@ -10,11 +10,11 @@ async fn a_message_is_delivered_once() {
     assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Delivered);
     assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
     let node = node.reopened().await;
-    assert!(node.store.is_seen(close(), id("q1")).await.unwrap());
+    assert!(node.is_seen(close(), "q1").await);
     assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
     assert_eq!(node.inbox_ids().await, ["q1"]);
     let shout = AgentName::parse("shout").unwrap();
-    assert!(!node.store.is_seen(shout, id("q1")).await.unwrap(), "each agent has its own copy of an event");
+    assert!(!node.is_seen(shout, "q1").await, "each agent has its own copy of an event");
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn held_mail_is_kept_as_it_was_delivered_and_is_not_seen() {
     node.store.hold_arrival(held("again")).await.unwrap();
     let kept: String = node.one("SELECT reason || ' ' || envelope FROM held").await;
     assert_eq!(kept, r#"again {"id":"q1","body":{"type":"text/plain","text":"hi"}}"#);
-    assert!(!node.store.is_seen(close(), id("q1")).await.unwrap());
+    assert!(!node.is_seen(close(), "q1").await);
 }
 
 #[tokio::test]
@@ -150,10 +150,10 @@ async fn what_no_relay_can_deliver_again_is_forgotten() {
     node.depart(request("m1")).await;
     node.store.forget(after(TTL_MAX_SECS - 1)).await.unwrap();
     let node = node.reopened().await;
-    assert!(node.store.is_seen(close(), id("q1")).await.unwrap());
+    assert!(node.is_seen(close(), "q1").await);
     node.store.forget(after(TTL_MAX_SECS)).await.unwrap();
-    assert!(!node.store.is_seen(close(), id("q1")).await.unwrap());
-    assert!(!node.store.is_seen(close(), id("q2")).await.unwrap());
+    assert!(!node.is_seen(close(), "q1").await);
+    assert!(!node.is_seen(close(), "q2").await);
     assert_eq!(node.one::<i64>("SELECT count(*) FROM bridged").await, 0);
     assert_eq!(node.outbox_len().await, 1, "what has not been settled stays");
 }
@@ -168,4 +168,18 @@ async fn files_are_kept_with_their_message_and_dropped_with_it() {
     assert_eq!(node.one::<Vec<u8>>("SELECT zip FROM files").await, b"PK");
     node.local.sweep(after(11), after(1)).await.unwrap();
     assert_eq!(node.one::<i64>("SELECT count(*) FROM files").await, 0);
+}
+
+#[tokio::test]
+async fn who_writes_is_noted_to_the_minute_and_by_the_clock_there_is() {
+    let node = Node::new();
+    let seen_at = async |id: &str, secs: i64| {
+        let now = Timestamp::from_secs(secs);
+        node.store.arrive(Arrival { now, ..arrival(id, Kind::Request) }).await.unwrap();
+        node.store.remotes(Timestamp::from_millis(0)).await.unwrap().swap_remove(0).1.secs()
+    };
+    let times = [(1000, 1000), (1059, 1000), (1060, 1060), (500, 500)];
+    for (index, (now, seen)) in times.into_iter().enumerate() {
+        assert_eq!(seen_at(&format!("q{index}"), now).await, seen);
+    }
 }

@@ -1,8 +1,6 @@
 //! What a person decides about keys, and what that sets free.
 
 use super::*;
-use crate::crypto::sign::VerifyingKey;
-use crate::proto::redsyn::address::Person;
 use crate::store::bridge::{Acceptance, Held, Landed, Released};
 use crate::store::sqlite::bridge::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
@@ -135,7 +133,7 @@ async fn what_is_rejected_is_answered_once_and_gone() {
     assert_eq!(dropped, [(close(), id("q2")), (close(), id("q3"))]);
     let node = node.reopened().await;
     assert!(node.store.held_in().await.unwrap().is_empty());
-    assert!(node.store.is_seen(close(), id("q2")).await.unwrap(), "so that the next delivery is acked");
+    assert!(node.is_seen(close(), "q2").await, "so that the next delivery is acked");
     let due = node.due_at(after(5)).await;
     assert_eq!(due.len(), 1, "the second waits behind the first");
     assert!(due[0].error && due[0].reply_to == Some(id("q2")));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::acks::Owed;
 use super::events::Event;
-use super::inbound::{Dealt, Inbound, Left, Taken, Waits, left};
+use super::inbound::{Dealt, Inbound, Left, Waits, left};
 use super::order::Order;
 use crate::config::redsyn::MappedAgent;
 use crate::crypto::sha256;
@@ -30,7 +30,7 @@ impl Inbound {
         &self,
         agent: &AgentName,
         envelope: &DeliveredEnvelope,
-        taken: Taken,
+        until: Option<Timestamp>,
         Waits { why, key, is_behind }: Waits,
     ) -> Result<Dealt, Left> {
         let failed = |error| left(&envelope.id, &error);
@@ -40,11 +40,11 @@ impl Inbound {
             id: envelope.id.clone(),
             person: envelope.from.agent.person(),
             reason: why.clone(),
-            envelope: taken.item,
+            envelope: envelope.raw().clone().into(),
             key: key.map(|key| key.to_string()),
             is_behind,
             zip,
-            leased_until: taken.until,
+            leased_until: until,
             now: self.clock.now(),
         };
         let Holding { goes_on, dropped } = self.store.hold_arrival(held).await.map_err(failed)?;

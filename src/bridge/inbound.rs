@@ -211,7 +211,7 @@ impl Inbound {
         let mut done = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
-            match self.one(agent, mapped, Taken { item, until: Some(until) }, order).await {
+            match self.one(agent, mapped, item, Some(until), order).await {
                 Ok(id) => done.extend(id),
                 Err(Left) => {
                     // What follows must not overtake it: all of it comes again after its lease.
@@ -225,25 +225,26 @@ impl Inbound {
         (done, true)
     }
 
-    /// The id to ack, if any. What is not dealt with comes again, and its conversation waits for it.
+    /// The id to ack, if any. What is not dealt with comes again, and its conversation waits for it. `until`: when its
+    /// lease ends; `None` for what was taken long ago.
     pub(super) async fn one(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
-        taken: Taken,
+        item: Value,
+        until: Option<Timestamp>,
         order: &Order,
     ) -> Result<Option<MessageId>, Left> {
-        let envelope = match DeliveredEnvelope::parse(taken.item.clone()) {
+        let named = item.get("id").and_then(Value::as_str).map(|id| brief(id).to_owned());
+        let envelope = match DeliveredEnvelope::parse(item) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let id = taken.item.get("id").and_then(Value::as_str).unwrap_or("?");
-                tracing::warn!(id = ?brief(id), %error, "inbound_not_an_envelope");
+                tracing::warn!(id = ?named.as_deref().unwrap_or("?"), %error, "inbound_not_an_envelope");
                 return Ok(None);
             }
         };
         let (id, conversation) = (envelope.id.clone(), conversation(&envelope));
-        let until = taken.until;
-        let dealt = self.deal_with_one(agent, mapped, envelope, taken, order).await;
+        let dealt = self.deal_with_one(agent, mapped, envelope, until, order).await;
         if let (Ok(Dealt::Held), Some(until)) = (&dealt, until) {
             order.comes_back(until);
         }
@@ -259,7 +260,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: DeliveredEnvelope,
-        taken: Taken,
+        until: Option<Timestamp>,
         order: &Order,
     ) -> Result<Dealt, Left> {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
@@ -276,7 +277,7 @@ impl Inbound {
         let session = own_session(&envelope);
         match self.judge(agent, mapped, &envelope, &known.pins).await {
             Verdict::Deliver { signer, opened } => {
-                self.deliver(agent, mapped, envelope, taken, session, signer, *opened).await
+                self.deliver(agent, mapped, envelope, until, session, signer, *opened).await
             }
             Verdict::Refuse { why } => {
                 let refusal = Refusal {
@@ -300,7 +301,7 @@ impl Inbound {
                 }
             }
             Verdict::Hold { why, key } => {
-                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: false }).await
+                self.hold(agent, &envelope, until, Waits { why, key, is_behind: false }).await
             }
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
@@ -317,7 +318,7 @@ impl Inbound {
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: DeliveredEnvelope,
-        taken: Taken,
+        until: Option<Timestamp>,
         session: Option<SessionId>,
         signer: Option<(VerifyingKey, bool)>,
         opened: Opened,
@@ -357,22 +358,15 @@ impl Inbound {
             }
             Ok(Landed::Held) => {
                 let why = "its signing key is not the pinned one".to_owned();
-                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: false }).await
+                self.hold(agent, &envelope, until, Waits { why, key, is_behind: false }).await
             }
             Ok(Landed::Behind) => {
                 let why = "earlier mail of its conversation is not delivered yet".to_owned();
-                self.hold(agent, &envelope, taken, Waits { why, key, is_behind: true }).await
+                self.hold(agent, &envelope, until, Waits { why, key, is_behind: true }).await
             }
             Err(error) => Err(left(&id, &error)),
         }
     }
-}
-
-/// An envelope as the relay delivered it.
-pub(super) struct Taken {
-    pub(super) item: Value,
-    /// When its lease ends; `None` for one that was taken long ago.
-    pub(super) until: Option<Timestamp>,
 }
 
 /// The items of one take, in groups that need not wait for each other: each conversation is one, in its order. Those

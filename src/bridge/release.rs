@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::events::Event;
-use super::inbound::{Inbound, Left, Taken};
+use super::inbound::{Inbound, Left};
 use super::order::Order;
 use crate::proto::dsh::names::{AgentName, brief};
 use crate::proto::redsyn::ids::MessageId;
@@ -94,7 +94,7 @@ impl Inbound {
                 let Some(mapped) = self.names.get().agent(&held.agent).cloned() else { continue };
                 let item = self.without_the_past(held.envelope);
                 tracing::info!(id = ?brief(held.id.as_str()), person = %held.person, "held_mail_released");
-                match self.one(&held.agent, &mapped, Taken { item, until: None }, &order).await {
+                match self.one(&held.agent, &mapped, item, None, &order).await {
                     Ok(Some(id)) => {
                         progress = true;
                         done.entry(held.agent).or_default().push(id);

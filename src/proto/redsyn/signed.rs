@@ -2,6 +2,8 @@
 //! Works on the envelope as JSON, because a signature covers what was sent and not what somebody understood of it.
 //! The receiver's check is in `delivered`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::crypto::base64url::{self, Base64Error};
@@ -83,18 +85,21 @@ pub fn is_signed(envelope: &Map<String, Value>) -> bool {
 /// The canonical JSON (UTF-8) that the signature of `envelope` covers. `ts` and `body` are required; `refs`,
 /// `error` and `v` are always in it; of the files only the hash of the zip as it travels.
 pub fn signing_payload(envelope: &Map<String, Value>) -> Result<Vec<u8>, SignError> {
-    let required = |name| given(envelope, name).cloned().ok_or(SignError::Missing(name));
-    let mut fields = Map::new();
-    fields.insert("v".to_owned(), envelope.get("v").cloned().unwrap_or_else(|| json!(1)));
-    for name in TEXT_FIELDS {
-        fields.insert(name.to_owned(), given(envelope, name).cloned().unwrap_or_else(|| json!("")));
-    }
-    fields.insert("ts".to_owned(), required("ts")?);
-    fields.insert("body".to_owned(), required("body")?);
-    fields.insert("refs".to_owned(), given(envelope, "refs").cloned().unwrap_or_else(|| json!([])));
-    fields.insert("files_sha256".to_owned(), Value::String(files_sha256(envelope)?));
-    fields.insert("error".to_owned(), Value::Bool(error_flag(envelope)?));
-    Ok(jcs::canonical(&Value::Object(fields))?)
+    let required = |name| given(envelope, name).ok_or(SignError::Missing(name));
+    let (ts, body) = (required("ts")?, required("body")?);
+    let (version, nothing, none) = (json!(1), json!(""), json!([]));
+    let (files, error) = (Value::String(files_sha256(envelope)?), Value::Bool(error_flag(envelope)?));
+    let mut fields: BTreeMap<_, _> =
+        TEXT_FIELDS.into_iter().map(|name| (name, given(envelope, name).unwrap_or(&nothing))).collect();
+    fields.extend([
+        ("v", envelope.get("v").unwrap_or(&version)),
+        ("ts", ts),
+        ("body", body),
+        ("refs", given(envelope, "refs").unwrap_or(&none)),
+        ("files_sha256", &files),
+        ("error", &error),
+    ]);
+    Ok(jcs::canonical(&fields)?)
 }
 
 /// Puts `sig` into the envelope, over everything that is in it now; an older `sig` is replaced.

@@ -27,7 +27,7 @@ use crate::proto::redsyn::address::{AddressedAgent, Session, SessionId};
 use crate::proto::redsyn::ids::Kind;
 use crate::redsyn_client::{CallError, Receipt, Refusal, RelayClient};
 use crate::store::StoreError;
-use crate::store::bridge::{Accepted, Failure, OutboxEntry};
+use crate::store::bridge::{Accepted, Due, Failure, OutboxEntry};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// How many messages are on their way at once. Each is a few small calls; more would only queue at the relay.
@@ -137,13 +137,14 @@ impl Outbound {
             return Ok(latest);
         }
         let under_way = self.in_flight.borrow().clone();
-        let due = self.store.due(now, under_way, room).await?;
+        let in_flight = self.in_flight.clone();
+        // Told before whoever stops one later: they look here afterwards.
+        let leave = move |due: &Due| {
+            in_flight.send_modify(|entries| entries.extend(due.entries.iter().map(|entry| entry.seq)));
+        };
+        let due = self.store.due(now, under_way, room, leave).await?;
         for entry in due.entries {
             let (pump, seq) = (Arc::clone(self), entry.seq);
-            // Before it looks whether it may be sent: whoever stops it looks here afterwards.
-            self.in_flight.send_modify(|entries| {
-                entries.insert(seq);
-            });
             let task = sends.tasks.spawn(async move { pump.send(entry).await });
             sends.entries.insert(task.id(), seq);
         }
@@ -257,12 +258,18 @@ impl Outbound {
 
     /// One try, from the recipient's key to the relay's answer.
     async fn once(&self, entry: &OutboxEntry) -> Result<Outcome, CallError> {
-        let parcel = match self.store.parcel(entry.seq).await {
-            Ok(Some(parcel)) => parcel,
-            Ok(None) => return Ok(Outcome::Nothing),
-            Err(error) => return Ok(Outcome::Later { why: error.to_string(), asked: None }),
+        if entry.is_withdrawn {
+            return Ok(Outcome::Nothing);
+        }
+        let zip = match entry.has_zip {
+            false => None,
+            true => match self.store.outbox_zip(entry.seq).await {
+                Ok(Some(zip)) => Some(zip),
+                Ok(None) => return Ok(Outcome::Nothing),
+                Err(error) => return Ok(Outcome::Later { why: error.to_string(), asked: None }),
+            },
         };
-        let wish = parcel.encrypt.as_deref().and_then(Encrypt::parse);
+        let wish = entry.encrypt.as_deref().and_then(Encrypt::parse);
         let recipient = match self.recipient(entry, wish).await? {
             Recipient::Key(key) => Some(key),
             Recipient::Open => None,
@@ -270,9 +277,9 @@ impl Outbound {
         };
         let relay_now = self.client.relay_now();
         let now = self.clock.now();
-        let zip = parcel.zip.as_deref();
         let keys = self.keys.current();
-        match seal::envelope(entry, zip, recipient.as_ref(), &keys, now, relay_now, &*self.random) {
+        match seal::envelope(entry, zip.as_deref(), recipient.as_ref(), &keys, now, relay_now, &*self.random)
+        {
             Ok(envelope) => {
                 let receipt = self.client.send(&envelope).await?;
                 Ok(match other_message(entry, &receipt) {

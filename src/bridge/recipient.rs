@@ -43,7 +43,7 @@ impl Outbound {
         let recipient = match encrypt {
             Encrypt::Never => self.keyless(address, encrypt).await,
             Encrypt::Prefer | Encrypt::Require => match self.lookups.key(&self.client, address).await? {
-                Some(keys) => self.checked(address, keys).await,
+                Some(keys) => self.checked(entry, address, keys).await,
                 None => {
                     self.link.found_no_key().await;
                     if encrypt == Encrypt::Require {
@@ -69,12 +69,18 @@ impl Outbound {
     /// The key a relay gives, if it holds and belongs to a signing key that is known or the person's first.
     async fn checked(
         &self,
+        entry: &OutboxEntry,
         address: &AgentAddress,
         keys: Result<NodeKeys, KeysError>,
     ) -> Result<Recipient, NotYet> {
         let keys = keys.map_err(|error| {
             NotYet::Held(format!("the relay's key for {address} does not hold: {error}"), None)
         })?;
+        if let Some(pins) = &entry.sealed_for
+            && matches!(pins.state(&keys.signing_key.to_string()), PinState::Known { .. })
+        {
+            return Ok(Recipient::Key(keys.enc_key));
+        }
         let fingerprint = keys.signing_key.fingerprint();
         let now = self.clock.now();
         match self.store.pin_recipient(address.clone(), keys.signing_key, now).await? {

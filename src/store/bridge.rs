@@ -98,6 +98,14 @@ pub struct OutboxEntry {
     pub attempts: u32,
     /// Why a person has been asked about it, when the last try came to that.
     pub held: Option<String>,
+    /// The sender's wish about sealing, in the word of the configuration.
+    pub encrypt: Option<String>,
+    /// A zip goes with it.
+    pub has_zip: bool,
+    /// Its sender wants it back.
+    pub is_withdrawn: bool,
+    /// The recipient's pins, when a key of its address has been pinned and noted before.
+    pub sealed_for: Option<Pins>,
 }
 
 /// What a look into the outbox has found.

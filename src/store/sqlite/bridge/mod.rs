@@ -17,7 +17,7 @@ pub use held::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
 use std::collections::HashSet;
 
-use super::db::Db;
+use super::db::{Db, Undo};
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
@@ -26,8 +26,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Known, Landed, OutboxEntry,
-    Parcel, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Known, Landed, OutboxEntry, Pin,
+    PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::{self, Created};
 
@@ -69,7 +69,8 @@ impl BridgeStore {
         self.db.call("bridge_switch", move |conn| generations::switch(conn, &agent, generation)).await
     }
 
-    /// At most `limit` of the entries that may be sent now: due, the oldest of their lane, and not under way.
+    /// At most `limit` of the entries that may be sent now: due, the oldest of their lane, and not under way. `then` is
+    /// told of them before anybody is told of a later change: a withdrawal comes before the look, or after `then`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -78,8 +79,10 @@ impl BridgeStore {
         now: Timestamp,
         under_way: HashSet<i64>,
         limit: usize,
+        then: impl FnOnce(&Due) + Send + 'static,
     ) -> Result<Due, StoreError> {
-        self.db.call("bridge_due", move |conn| outbox::due(conn, now, &under_way, limit)).await
+        let look = move |conn: &rusqlite::Connection| outbox::due(conn, now, &under_way, limit);
+        self.db.call_then("bridge_due", Undo::Savepoint, look, then).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.
@@ -391,12 +394,12 @@ impl BridgeStore {
         self.db.call("bridge_sent_before", move |conn| super::v2::sent_before(conn, &message)).await
     }
 
-    /// What goes with an entry; `None` when it is not to be sent any more, or not now.
+    /// The zip that goes with an entry; `None` when the entry has been settled meanwhile.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn parcel(&self, seq: i64) -> Result<Option<Parcel>, StoreError> {
-        self.db.call("bridge_parcel", move |conn| parcels::parcel(conn, seq)).await
+    pub async fn outbox_zip(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.db.call_single("bridge_outbox_zip", move |conn| parcels::outbox_zip(conn, seq)).await
     }
 
     /// The files of a message that `agent` sent or received; the outer `None`: there is no such message.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::generations::{self, Stage, reach};
 use super::rows::{self, Bridged, Direction, NewBridged, NewEntry};
-use super::sql;
+use super::{pins, sql};
 use crate::domain::clock::Timestamp;
 use crate::domain::crossing::{Crossing, InboundRequest, Named, crossing};
 use crate::proto::dsh::names::DshId;
@@ -15,7 +15,7 @@ use crate::proto::redsyn::address::{AddressedAgent, Destination, Session, Sessio
 use crate::proto::redsyn::ids::{Kind, TTL_DEFAULT_SECS};
 use crate::store::StoreError;
 use crate::store::bridge::generation::{Generation, Outgoing};
-use crate::store::bridge::{Accepted, Departure, Due, Failure, OutboxEntry, Parcel};
+use crate::store::bridge::{Accepted, Departure, Due, Failure, OutboxEntry, Parcel, Pins};
 use crate::store::local::{NewMessage, Sent};
 use crate::store::sqlite::local::insert_message;
 use crate::store::sqlite::v2;
@@ -242,7 +242,7 @@ pub(super) fn due(
     let mut statement = conn.prepare_cached(sql::ENTRY)?;
     for seq in seqs.into_iter().filter(|seq| !under_way.contains(seq)).take(limit) {
         match statement.query_row([seq], rows::entry)? {
-            Ok(entry) => entries.push(entry),
+            Ok(entry) => entries.push(OutboxEntry { sealed_for: sealed_for(conn, &entry)?, ..entry }),
             // One unreadable entry must not stop the rest. It stays, held, for a person to look at.
             Err((seq, error)) => {
                 tracing::error!(seq, %error, "outbox_entry_unreadable");
@@ -252,6 +252,14 @@ pub(super) fn due(
     }
     let next = conn.prepare_cached(sql::NEXT_DUE)?.query_row([now.millis()], |row| row.get(0)).optional()?;
     Ok(Due { entries, next: next.map(Timestamp::from_millis) })
+}
+
+/// Looked up with the entry, so that a key that is known is asked about no more. An answer has its key already.
+fn sealed_for(conn: &Connection, entry: &OutboxEntry) -> Result<Option<Pins>, StoreError> {
+    match entry.remote.agent().filter(|_| entry.reply_key.is_none()) {
+        Some(address) if pins::was_sealed(conn, address)? => Ok(Some(pins::of(conn, &address.person())?)),
+        _ => Ok(None),
+    }
 }
 
 pub(super) fn accepted(conn: &Connection, accepted: &Accepted) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
-use crate::store::bridge::{Parcel, Upload, Withdrawal};
+use crate::store::bridge::{Upload, Withdrawal};
 
 /// How long an upload waits for a message that names it.
 const UPLOAD_KEPT: Duration = Duration::from_secs(60 * 60);
@@ -41,10 +41,9 @@ pub(super) fn uploaded(
     Ok(conn.prepare_cached(sql::UPLOAD)?.query_row(found, |row| row.get(0)).optional()?)
 }
 
-/// What goes with an entry of the outbox; `None` when it is not to be sent: settled, or held meanwhile.
-pub(super) fn parcel(conn: &Connection, seq: i64) -> Result<Option<Parcel>, StoreError> {
-    let read = |row: &rusqlite::Row<'_>| Ok(Parcel { encrypt: row.get(0)?, zip: row.get(1)? });
-    Ok(conn.prepare_cached(sql::PARCEL)?.query_row([seq], read).optional()?)
+/// The zip that goes with an entry of the outbox; `None` when the entry has been settled meanwhile.
+pub(super) fn outbox_zip(conn: &Connection, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(conn.prepare_cached(sql::OUTBOX_ZIP)?.query_row([seq], |row| row.get(0)).optional()?)
 }
 
 /// The files of a message, for who sent or received it. `Ok(None)`: no such message, `Ok(Some(None))`: no files.

@@ -282,6 +282,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
     let seq: i64 = row.get(0)?;
     let (local_id, thread, reply_key) = (row.get(2)?, row.get(7)?, row.get(9)?);
     let (error, expires_at, attempts, held) = (row.get(12)?, row.get(14)?, row.get(15)?, row.get(16)?);
+    let (encrypt, has_zip, is_withdrawn) = (row.get(17)?, row.get(18)?, row.get(19)?);
     let parse = || {
         Ok(OutboxEntry {
             seq,
@@ -302,6 +303,10 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
             expires_at: Timestamp::from_millis(expires_at),
             attempts,
             held,
+            encrypt,
+            has_zip,
+            is_withdrawn,
+            sealed_for: None,
         })
     };
     Ok(parse().map_err(|error| (seq, error)))
@@ -311,7 +316,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Result<OutboxEntry, (i64,
 pub(super) fn held_entries(conn: &Connection, limit: i64) -> Result<Vec<(OutboxEntry, HeldKey)>, StoreError> {
     let mut statement = conn.prepare_cached(sql::HELD_ENTRIES)?;
     let held = statement
-        .query_map([limit], |row| Ok((entry(row)?, HeldKey { reason: row.get(16)?, key: row.get(17)? })))?;
+        .query_map([limit], |row| Ok((entry(row)?, HeldKey { reason: row.get(16)?, key: row.get(20)? })))?;
     let held = held.collect::<Result<Vec<_>, _>>()?;
     Ok(held.into_iter().filter_map(|(entry, held)| Some((entry.ok()?, held))).collect())
 }

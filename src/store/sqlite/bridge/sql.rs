@@ -7,7 +7,8 @@ pub(crate) const INSERT_OUTBOX: &str = "INSERT INTO outbox (id, local_id, agent,
 pub(crate) const DUE: &str =
     "SELECT seq FROM outbox WHERE head = 1 AND next_at <= ?1 ORDER BY next_at LIMIT ?2";
 pub(crate) const ENTRY: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, reply_key, \
-     body, refs, error, ttl, expires_at, attempts, held FROM outbox WHERE seq = ?1";
+     body, refs, error, ttl, expires_at, attempts, held, encrypt, zip IS NOT NULL, coalesce(withdrawn, 0) \
+     FROM outbox LEFT JOIN outbox_parcels ON entry = seq WHERE seq = ?1";
 pub(crate) const OUTBOX_LOCAL: &str = "SELECT local_id FROM outbox WHERE id = ?1";
 pub(crate) const NEXT_DUE: &str =
     "SELECT next_at FROM outbox WHERE head = 1 AND next_at > ?1 ORDER BY next_at LIMIT 1";
@@ -22,8 +23,8 @@ pub(crate) const HOLD_UNREADABLE: &str = "UPDATE outbox SET held = ?2, next_at =
 pub(crate) const RELEASE_OUTBOX: &str =
     "UPDATE outbox SET held = NULL, held_key = NULL, next_at = ?2 WHERE seq = ?1";
 pub(crate) const HELD_ENTRIES: &str = "SELECT seq, id, local_id, agent, kind, sender, remote, thread, reply_to, \
-     reply_key, body, refs, error, ttl, expires_at, attempts, held, held_key FROM outbox \
-     WHERE held IS NOT NULL AND expires_at > 0 ORDER BY expires_at LIMIT ?1";
+     reply_key, body, refs, error, ttl, expires_at, attempts, held, encrypt, zip IS NOT NULL, coalesce(withdrawn, 0), \
+     held_key FROM outbox LEFT JOIN outbox_parcels ON entry = seq WHERE held IS NOT NULL AND expires_at > 0 ORDER BY expires_at LIMIT ?1";
 pub(crate) const OUTBOX_LIST: &str = "SELECT id, local_id, agent, kind, remote, attempts, next_at, expires_at, held, \
      head, why FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
 pub(crate) const OUTBOX_BY_ID: &str = "SELECT id, local_id, agent, kind, remote, attempts, next_at, expires_at, held, \
@@ -84,8 +85,7 @@ pub(crate) const FORGET_UPLOADS: &str =
     "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE keep_until <= ?1 LIMIT ?2)";
 pub(crate) const INSERT_PARCEL: &str =
     "INSERT INTO outbox_parcels (entry, encrypt, zip) SELECT seq, ?2, ?3 FROM outbox WHERE id = ?1";
-pub(crate) const PARCEL: &str = "SELECT encrypt, zip FROM outbox LEFT JOIN outbox_parcels ON entry = seq \
-     WHERE seq = ?1 AND coalesce(withdrawn, 0) = 0";
+pub(crate) const OUTBOX_ZIP: &str = "SELECT zip FROM outbox_parcels WHERE entry = ?1";
 pub(crate) const STOP_OUTBOX: &str =
     "UPDATE outbox SET next_at = ?3 WHERE id = ?1 AND agent = ?2 RETURNING seq";
 pub(crate) const STOP_PARCEL: &str = "INSERT INTO outbox_parcels (entry, withdrawn) VALUES (?1, 1) \
@@ -242,7 +242,7 @@ pub(crate) const ALL: &[&str] = &[
     UPLOAD,
     FORGET_UPLOADS,
     INSERT_PARCEL,
-    PARCEL,
+    OUTBOX_ZIP,
     STOP_OUTBOX,
     STOP_PARCEL,
     GO_ON,

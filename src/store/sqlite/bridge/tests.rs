@@ -89,7 +89,7 @@ impl Node {
     }
 
     async fn due_at(&self, now: Timestamp) -> Vec<OutboxEntry> {
-        self.store.due(now, HashSet::new(), 100).await.unwrap().entries
+        self.store.due(now, HashSet::new(), 100, |_| ()).await.unwrap().entries
     }
 
     async fn is_seen(&self, agent: AgentName, message: &str) -> bool {
@@ -103,7 +103,7 @@ impl Node {
 
     /// When the next entry becomes due after `now`.
     async fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        self.store.due(now, HashSet::new(), 0).await.unwrap().next
+        self.store.due(now, HashSet::new(), 0, |_| ()).await.unwrap().next
     }
 
     /// The one entry of that id that may be sent now.

@@ -82,10 +82,10 @@ async fn a_look_keeps_its_limit_and_passes_over_what_is_under_way() {
     for n in 0..5 {
         node.depart(request(&format!("m{n}"))).await;
     }
-    let first = node.store.due(NOW, HashSet::new(), 3).await.unwrap().entries;
+    let first = node.store.due(NOW, HashSet::new(), 3, |_| ()).await.unwrap().entries;
     assert_eq!(ids(&first), ["m0", "m1", "m2"]);
     let under_way = first.iter().map(|entry| entry.seq).collect();
-    assert_eq!(ids(&node.store.due(NOW, under_way, 3).await.unwrap().entries), ["m3", "m4"]);
+    assert_eq!(ids(&node.store.due(NOW, under_way, 3, |_| ()).await.unwrap().entries), ["m3", "m4"]);
 }
 
 #[tokio::test]

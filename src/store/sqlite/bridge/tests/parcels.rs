@@ -39,7 +39,8 @@ async fn what_is_dropped_takes_its_files_with_it() {
     node.depart(Departure { files: Some(b"mine".to_vec()), parcel: parcel.clone(), ..request("m1") }).await;
     let node = node.reopened().await;
     let entry = node.entry("m1").await;
-    assert_eq!(node.store.parcel(entry.seq).await.unwrap(), Some(parcel));
+    assert!(entry.encrypt == parcel.encrypt && entry.has_zip && !entry.is_withdrawn);
+    assert_eq!(node.store.outbox_zip(entry.seq).await.unwrap(), parcel.zip);
     let files = || node.store.files(close(), "m1".into());
     assert_eq!(files().await.unwrap(), Some(Some(b"mine".to_vec())));
     let shout = node.store.files(AgentName::parse("shout").unwrap(), "m1".into());
@@ -47,7 +48,7 @@ async fn what_is_dropped_takes_its_files_with_it() {
 
     node.accept(&entry, "t1", None).await;
     assert_eq!(node.one::<i64>("SELECT count(*) FROM outbox_parcels").await, 0);
-    assert_eq!(node.store.parcel(entry.seq).await.unwrap(), None);
+    assert_eq!(node.store.outbox_zip(entry.seq).await.unwrap(), None);
     assert_eq!(files().await.unwrap(), Some(Some(b"mine".to_vec())), "as long as the message");
     node.local.sweep(after(10), after(10)).await.unwrap();
     assert_eq!(files().await.unwrap(), None);
@@ -63,9 +64,10 @@ async fn a_withdrawal_stops_the_entry_until_the_relay_has_answered() {
     assert_eq!(withdraw().await.unwrap(), Withdrawal::Asked { id: id("m1"), entry: Some(seq) });
     let node = node.reopened().await;
     assert!(node.due().await.is_empty());
-    assert_eq!(node.store.parcel(seq).await.unwrap(), None);
+    assert!(node.entry("m1").await.is_withdrawn, "however late it is looked at");
     node.store.go_on(seq, NOW).await.unwrap();
-    assert_eq!(node.due().await.len(), 1);
+    let due = node.due().await;
+    assert!(due.len() == 1 && !due[0].is_withdrawn && !due[0].has_zip);
 
     node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap();
     node.store.withdrawn(close(), id("m1"), NOW).await.unwrap();
@@ -94,4 +96,20 @@ async fn only_own_requests_can_be_withdrawn() {
         node.store.withdraw(close(), "m9".into(), Generation::V1, NOW).await.unwrap(),
         Withdrawal::Unknown
     );
+}
+
+#[tokio::test]
+async fn who_looks_is_told_before_a_withdrawal_that_follows_is_answered() {
+    let node = Node::new();
+    node.depart(request("m1")).await;
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let looked = told.clone();
+    let look = node.store.due(NOW, HashSet::new(), 1, move |due| looked.send(due.entries.len()).unwrap());
+    let withdraw = async {
+        node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap();
+        told.send(100).unwrap();
+    };
+    let (due, ()) = tokio::join!(look, withdraw);
+    assert!(!due.unwrap().entries[0].is_withdrawn);
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(1), Some(100)));
 }

@@ -1,7 +1,7 @@
 //! Pins, and the addresses that are never sent plain text again.
 
 use super::*;
-use crate::store::bridge::Landed;
+use crate::store::bridge::{Landed, Pins};
 
 fn bob() -> Person {
     "globex/bob".parse().unwrap()
@@ -66,4 +66,18 @@ async fn a_key_that_the_relay_gives_is_pinned_like_one_that_signs() {
     node.execute("UPDATE pins SET verified = 1 WHERE person = 'globex/bob'").await;
     let state = node.pin_state(bob(), verifying(1)).await;
     assert_eq!(state, PinState::Known { verified: true });
+}
+
+#[tokio::test]
+async fn an_entry_comes_with_its_recipients_pins_once_the_address_had_a_key() {
+    let node = Node::new();
+    node.depart(request("m1")).await;
+    let pins = async || node.entry("m1").await.sealed_for;
+    node.execute("INSERT INTO pins (person, key, since) VALUES ('globex/bob', 'k', 0)").await;
+    assert_eq!(pins().await, None, "that the address has a key is still to be noted");
+    node.store.pin_recipient(BOB.parse().unwrap(), verifying(1), NOW).await.unwrap();
+    assert_eq!(pins().await, None, "another key than the pinned one is not noted");
+    node.execute("DELETE FROM pins").await;
+    node.store.pin_recipient(BOB.parse().unwrap(), verifying(1), NOW).await.unwrap();
+    assert_eq!(pins().await, Some(Pins(vec![(verifying(1).to_string(), false)])));
 }

@@ -193,7 +193,7 @@ async fn an_old_envelope_is_not_delivered_again() {
         // Once what was seen is forgotten, the signature is too old.
         let mut world = world.restarted().await;
         world.clock.advance(std::time::Duration::from_secs(30 * 86_400 + 3601));
-        world.holds("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM seen)").await;
+        world.holds("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM bridged)").await;
         world.relay.deliver(CLOSE, [envelope]);
         assert!(world.refused("q1").await.contains("older than any message"));
         assert!(got(&world, generation).await.len() <= 1);

@@ -1,4 +1,4 @@
-//! What comes in: one transaction keeps the local message, the row that tells it has been seen, and the pin.
+//! What comes in: one transaction keeps the local message, the row that tells that it has come, and the pin.
 
 use std::time::Duration;
 
@@ -35,10 +35,10 @@ pub(super) fn arrive(conn: &Connection, arrival: &Arrival) -> Result<Landed, Sto
     if decisions::is_behind(conn, arrival)? {
         return Ok(Landed::Behind);
     }
-    mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
     let held_since = end_hold(conn, &arrival.agent, &arrival.id)?;
     let mut message = arrival.message.clone();
     if arrival.kind.is_answer() && !answer(conn, arrival, &mut message)? {
+        mark_seen(conn, &arrival.agent, &arrival.id, arrival.now)?;
         return Ok(Landed::Unasked);
     }
     if let Some(key) = &arrival.signer {
@@ -182,19 +182,19 @@ pub(super) fn thread_since(
     Ok(until.map(rows::kept_since))
 }
 
-/// Whether the id is new.
+/// Whether the id is new. For what is not delivered: what is has its row in `bridged`.
 pub(super) fn mark_seen(
     conn: &Connection,
     agent: &AgentName,
     id: &MessageId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let inserted = conn.prepare_cached(sql::INSERT_SEEN)?.execute(params![
-        agent.as_str(),
-        id.as_str(),
-        rows::keep_until(now)
-    ])?;
-    Ok(inserted == 1)
+    if is_seen(conn, agent, id)? {
+        return Ok(false);
+    }
+    let seen = params![agent.as_str(), id.as_str(), rows::keep_until(now)];
+    conn.prepare_cached(sql::INSERT_SEEN)?.execute(seen)?;
+    Ok(true)
 }
 
 pub(super) fn refuse(conn: &Connection, refusal: &Refusal) -> Result<(), StoreError> {

@@ -130,7 +130,7 @@ impl BridgeStore {
         self.db.call("bridge_failed", move |conn| outbox::failed(conn, &failure, notice.as_ref())).await
     }
 
-    /// Keeps an inbound message with the row that tells it has been seen, and its signer's pin.
+    /// Keeps an inbound message with the row that tells that it has come, and its signer's pin.
     ///
     /// # Errors
     /// When nothing was kept.

@@ -58,7 +58,7 @@ CREATE TABLE files (
   zip BLOB NOT NULL
 ) STRICT;
 
--- Inbound ids that have been dealt with, delivered or refused.
+-- Inbound ids that have been dealt with. Those that were delivered are in `bridged` instead.
 CREATE TABLE seen (
   agent TEXT NOT NULL,
   id TEXT NOT NULL,

@@ -94,7 +94,9 @@ pub(crate) const GO_ON: &str = "UPDATE outbox SET next_at = ?2 WHERE seq = ?1";
 pub(crate) const GO_ON_PARCEL: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE entry = ?1";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2";
+// What was delivered stands in `bridged`, as long as it would stand in `seen`.
+pub(crate) const IS_SEEN: &str = "SELECT 1 FROM seen WHERE agent = ?1 AND id = ?2 UNION ALL \
+     SELECT 1 FROM bridged WHERE agent = ?1 AND id = ?2 AND direction = 'in'";
 pub(crate) const FORGET_SEEN: &str = "DELETE FROM seen WHERE (agent, id) IN \
      (SELECT agent, id FROM seen WHERE keep_until <= ?1 LIMIT ?2)";
 pub(crate) const INSERT_HELD: &str = "INSERT INTO held (agent, id, person, reason, envelope, since, key, released, leased_until) \

@@ -13,6 +13,7 @@ async fn a_message_is_delivered_once() {
     assert!(node.is_seen(close(), "q1").await);
     assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
     assert_eq!(node.inbox_ids().await, ["q1"]);
+    assert_eq!(node.one::<i64>("SELECT count(*) FROM seen").await, 0, "the row in bridged tells it");
     let shout = AgentName::parse("shout").unwrap();
     assert!(!node.is_seen(shout, "q1").await, "each agent has its own copy of an event");
 }

@@ -1,6 +1,6 @@
 //! The body of an envelope: text, JSON, or sealed (spec, «El sobre» and «Cifrado de extremo a extremo»).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ids::BODY_LIMIT;
@@ -92,8 +92,8 @@ fn view(value: &Value) -> Result<BodyView<'_>, BodyError> {
         Some(TEXT) => object.get("text").and_then(Value::as_str).map(BodyView::Text).ok_or(BodyError::NoText),
         Some(JSON) => object.get("data").map(BodyView::Json).ok_or(BodyError::NoData),
         Some(ENCRYPTED) => {
-            let enc = object.get("enc").cloned().ok_or_else(|| BodyError::BadEnc("enc is missing".into()))?;
-            let enc = serde_json::from_value(enc)
+            let enc = object.get("enc").ok_or_else(|| BodyError::BadEnc("enc is missing".into()))?;
+            let enc = Enc::deserialize(enc)
                 .map_err(|_| BodyError::BadEnc("one is missing or of another type".into()))?;
             Ok(BodyView::Encrypted(enc))
         }

@@ -193,8 +193,7 @@ impl BridgeCarrier {
         }
     }
 
-    /// Makes the message fit, and keeps it. Detached from the caller: a client that goes away after the commit must not
-    /// take the bell with it.
+    /// Makes the message fit, and keeps it. A client that goes away meanwhile does not take the bell with it.
     async fn keep(&self, leaving: Leaving) -> Result<v2::Created, ApiError> {
         let Leaving { message, agent, address, remote, content, files, options, .. } = leaving;
         let id =
@@ -223,14 +222,8 @@ impl BridgeCarrier {
             receipts_travel: leaving.receipts_travel,
             now: self.clock.now(),
         };
-        let (store, wake) = (self.store.clone(), Arc::clone(&self.wake));
-        let kept = tokio::spawn(async move {
-            let sent = store.depart(departure).await?;
-            wake.notify_one();
-            Ok(sent)
-        });
-        let kept = kept.await.unwrap_or_else(|error| Err(StoreError::Other(error.to_string())));
-        kept.map_err(|error| {
+        let wake = Arc::clone(&self.wake);
+        self.store.depart(departure, move |_| wake.notify_one()).await.map_err(|error| {
             tracing::error!(%error, "outbound_not_kept");
             ApiError::busy()
         })

@@ -266,12 +266,14 @@ impl Inbound {
         let (id, kind) = (envelope.id.clone(), envelope.kind);
         // Before any judgement: what was delivered once is not held because pins have changed since.
         let person = envelope.from.agent.person();
-        let known = self.store.known(agent.clone(), id.clone(), person).await;
+        let doubt = order.doubts(&envelope, self.clock.now());
+        let thread = doubt.as_ref().and_then(|doubt| doubt.thread.clone());
+        let known = self.store.known(agent.clone(), id.clone(), person, thread).await;
         let known = known.map_err(|error| left(&id, &error))?;
         if known.is_seen {
             return Ok(Dealt::Ack);
         }
-        if self.comes_too_early(agent, mapped, &envelope, order).await? {
+        if self.comes_too_early(agent, mapped, &envelope, order, doubt, known.thread_since).await? {
             return Ok(Dealt::Later);
         }
         let session = own_session(&envelope);
@@ -344,9 +346,14 @@ impl Inbound {
             names: &self.names.get(),
             now: self.clock.now(),
         });
-        match self.store.arrive(arrival).await {
+        let (bells, inbox) = (self.wakeups.clone(), agent.clone());
+        let ring = move |landed: &Landed| {
+            if *landed == Landed::Delivered {
+                bells.wake(&inbox);
+            }
+        };
+        match self.store.arrive(arrival, ring).await {
             Ok(Landed::Delivered) => {
-                self.wakeups.wake(agent);
                 self.events.emit(Event::Delivered { id, kind, agent: agent.to_string() });
                 Ok(Dealt::Ack)
             }

@@ -46,6 +46,13 @@ struct Doubt {
     whole: HashSet<Conversation>,
 }
 
+/// Something may be missing since then.
+pub(super) struct InDoubt {
+    /// In this thread; `None` when nothing of it can be, since the message begins it.
+    pub(super) thread: Option<String>,
+    since: Timestamp,
+}
+
 impl Order {
     /// The process before may have died with mail in its hands.
     pub(super) fn after_start(now: Timestamp) -> Self {
@@ -109,6 +116,14 @@ impl Order {
         (!doubt.whole.contains(conversation)).then_some(doubt.since)
     }
 
+    /// Whether something may have come before `envelope` that we have never seen.
+    pub(super) fn doubts(&self, envelope: &DeliveredEnvelope, now: Timestamp) -> Option<InDoubt> {
+        let thread = envelope.thread.clone()?;
+        let since = self.in_doubt(&conversation(envelope), now)?;
+        let begins = thread == envelope.id.as_str() || envelope.kind == Kind::Event;
+        Some(InDoubt { thread: (!begins).then_some(thread), since })
+    }
+
     fn is_whole(&self, conversation: &Conversation) {
         if let Some(doubt) = &mut self.known().doubt {
             doubt.whole.insert(conversation.clone());
@@ -123,29 +138,28 @@ impl Order {
 
 impl Inbound {
     /// Whether `envelope` has to wait for an earlier one. In doubt, the relay's view of the thread tells what we have
-    /// never seen; a relay without that call is believed to have lost nothing.
+    /// never seen; a relay without that call is believed to have lost nothing. `began`: when the first of a thread in
+    /// doubt crossed, as far as the store knows.
     pub(super) async fn comes_too_early(
         &self,
         agent: &AgentName,
         mapped: &MappedAgent,
         envelope: &DeliveredEnvelope,
         order: &Order,
+        doubt: Option<InDoubt>,
+        began: Option<Timestamp>,
     ) -> Result<bool, Left> {
         let conversation = conversation(envelope);
         let now = self.clock.now();
         if order.holds_back(&conversation, &envelope.id, now) {
             return Ok(true);
         }
-        let (Some(thread), Some(since)) = (&envelope.thread, order.in_doubt(&conversation, now)) else {
+        let Some(InDoubt { thread, since }) = doubt else { return Ok(false) };
+        let Some(thread) = &thread else {
+            order.is_whole(&conversation);
             return Ok(false);
         };
         let failed = |error| left(&envelope.id, &error);
-        let opens = thread == envelope.id.as_str();
-        if opens || envelope.kind == Kind::Event {
-            order.is_whole(&conversation);
-            return Ok(false);
-        }
-        let began = self.store.thread_since(agent.clone(), thread.clone()).await.map_err(failed)?;
         if began.is_some_and(|began| began > since) {
             order.is_whole(&conversation);
             return Ok(false);

@@ -189,6 +189,8 @@ pub struct Known {
     pub is_seen: bool,
     /// Of its sender.
     pub pins: Pins,
+    /// When the first message of the thread that was asked about crossed, as far as it is remembered.
+    pub thread_since: Option<Timestamp>,
 }
 
 /// The pinned signing keys of one person, as text, and whether a person here has confirmed each.

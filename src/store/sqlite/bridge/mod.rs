@@ -53,12 +53,18 @@ impl BridgeStore {
         Self { db }
     }
 
-    /// Keeps a local message and, in the same transaction, the promise to carry it. `Ok` means committed.
+    /// Keeps a local message and, in the same transaction, the promise to carry it. `Ok` means committed. `then` runs
+    /// after the commit, also when the caller is gone.
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn depart(&self, departure: Departure) -> Result<Created, StoreError> {
-        self.db.call("bridge_depart", move |conn| outbox::depart(conn, &departure)).await
+    pub async fn depart(
+        &self,
+        departure: Departure,
+        then: impl FnOnce(&Created) + Send + 'static,
+    ) -> Result<Created, StoreError> {
+        let keep = move |conn: &rusqlite::Connection| outbox::depart(conn, &departure);
+        self.db.call_then("bridge_depart", Undo::Savepoint, keep, then).await
     }
 
     /// `agent` takes its mail in `generation` from now on.
@@ -130,21 +136,39 @@ impl BridgeStore {
         self.db.call("bridge_failed", move |conn| outbox::failed(conn, &failure, notice.as_ref())).await
     }
 
-    /// Keeps an inbound message with the row that tells that it has come, and its signer's pin.
+    /// Keeps an inbound message with the row that tells that it has come, and its signer's pin. `then` runs
+    /// after the commit, also when the caller is gone.
     ///
     /// # Errors
     /// When nothing was kept.
-    pub async fn arrive(&self, arrival: Arrival) -> Result<Landed, StoreError> {
-        self.db.call("bridge_arrive", move |conn| arrivals::arrive(conn, &arrival)).await
+    pub async fn arrive(
+        &self,
+        arrival: Arrival,
+        then: impl FnOnce(&Landed) + Send + 'static,
+    ) -> Result<Landed, StoreError> {
+        let keep = move |conn: &rusqlite::Connection| arrivals::arrive(conn, &arrival);
+        self.db.call_then("bridge_arrive", Undo::Savepoint, keep, then).await
     }
 
-    /// What is known of an inbound message of `person`.
+    /// What is known of an inbound message of `person`, and of `thread` when that is in doubt.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn known(&self, agent: AgentName, id: MessageId, person: Person) -> Result<Known, StoreError> {
+    pub async fn known(
+        &self,
+        agent: AgentName,
+        id: MessageId,
+        person: Person,
+        thread: Option<String>,
+    ) -> Result<Known, StoreError> {
         let look = move |conn: &rusqlite::Connection| {
-            Ok(Known { is_seen: arrivals::is_seen(conn, &agent, &id)?, pins: pins::of(conn, &person)? })
+            let thread_since =
+                thread.map(|thread| arrivals::thread_since(conn, &agent, &thread)).transpose()?;
+            Ok(Known {
+                is_seen: arrivals::is_seen(conn, &agent, &id)?,
+                pins: pins::of(conn, &person)?,
+                thread_since: thread_since.flatten(),
+            })
         };
         self.db.call_single("bridge_known", look).await
     }
@@ -160,19 +184,6 @@ impl BridgeStore {
     ) -> Result<Option<MessageId>, StoreError> {
         let look = move |conn: &rusqlite::Connection| arrivals::first_unknown(conn, &agent, ids);
         self.db.call_single("bridge_first_unknown", look).await
-    }
-
-    /// When the first message of a thread that is remembered crossed.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn thread_since(
-        &self,
-        agent: AgentName,
-        thread: String,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let look = move |conn: &rusqlite::Connection| arrivals::thread_since(conn, &agent, &thread);
-        self.db.call_single("bridge_thread_since", look).await
     }
 
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.

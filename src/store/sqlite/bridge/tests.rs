@@ -80,7 +80,7 @@ impl Node {
     }
 
     async fn depart(&self, departure: Departure) -> Created {
-        self.store.depart(departure).await.unwrap()
+        self.store.depart(departure, |_| ()).await.unwrap()
     }
 
     /// Everything that may be sent now.
@@ -93,11 +93,11 @@ impl Node {
     }
 
     async fn is_seen(&self, agent: AgentName, message: &str) -> bool {
-        self.store.known(agent, id(message), "globex/bob".parse().unwrap()).await.unwrap().is_seen
+        self.store.known(agent, id(message), "globex/bob".parse().unwrap(), None).await.unwrap().is_seen
     }
 
     async fn pin_state(&self, person: Person, key: VerifyingKey) -> PinState {
-        let known = self.store.known(close(), id("q0"), person).await.unwrap();
+        let known = self.store.known(close(), id("q0"), person, None).await.unwrap();
         known.pins.state(&key.to_string())
     }
 

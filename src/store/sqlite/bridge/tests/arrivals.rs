@@ -7,11 +7,11 @@ use crate::store::bridge::{Held, Landed};
 #[tokio::test]
 async fn a_message_is_delivered_once() {
     let node = Node::new();
-    assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Delivered);
-    assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
+    assert_eq!(node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap(), Landed::Seen);
     let node = node.reopened().await;
     assert!(node.is_seen(close(), "q1").await);
-    assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
+    assert_eq!(node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap(), Landed::Seen);
     assert_eq!(node.inbox_ids().await, ["q1"]);
     assert_eq!(node.one::<i64>("SELECT count(*) FROM seen").await, 0, "the row in bridged tells it");
     let shout = AgentName::parse("shout").unwrap();
@@ -27,9 +27,9 @@ async fn a_reply_closes_its_request_under_the_local_id() {
 
     let node = node.reopened().await;
     let progress = Arrival { kind: Kind::Progress, ..reply("p1", &travelled.id) };
-    assert_eq!(node.store.arrive(progress).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(progress, |_| ()).await.unwrap(), Landed::Delivered);
     assert_status(&node.status("odd id").await, Status::Leased);
-    assert_eq!(node.store.arrive(reply("r1", &travelled.id)).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(reply("r1", &travelled.id), |_| ()).await.unwrap(), Landed::Delivered);
     assert_status(&node.status("odd id").await, Status::Done);
     for stored in node.inbox().await {
         assert_eq!(text_of(&stored.message.parent_id).as_deref(), Some("odd id"));
@@ -39,8 +39,8 @@ async fn a_reply_closes_its_request_under_the_local_id() {
     let node = node.reopened().await;
     for (text, kind) in [("r2", Kind::Reply), ("p2", Kind::Progress)] {
         let late = Arrival { kind, ..reply(text, &travelled.id) };
-        assert_eq!(node.store.arrive(late.clone()).await.unwrap(), Landed::Unasked, "{text}");
-        assert_eq!(node.store.arrive(late).await.unwrap(), Landed::Seen, "{text}");
+        assert_eq!(node.store.arrive(late.clone(), |_| ()).await.unwrap(), Landed::Unasked, "{text}");
+        assert_eq!(node.store.arrive(late, |_| ()).await.unwrap(), Landed::Seen, "{text}");
     }
     assert_eq!(node.inbox_ids().await, ["p1", "r1"]);
 }
@@ -51,7 +51,7 @@ async fn an_error_reply_fails_its_request() {
     node.depart(request("m1")).await;
     node.accept(&node.entry("m1").await, "m1", None).await;
     let node = node.reopened().await;
-    node.store.arrive(Arrival { error: true, ..reply("r1", &id("m1")) }).await.unwrap();
+    node.store.arrive(Arrival { error: true, ..reply("r1", &id("m1")) }, |_| ()).await.unwrap();
     let line = node.status("m1").await;
     assert_eq!(
         (line.status, line.stages.answered, line.stages.failed),
@@ -64,7 +64,7 @@ async fn an_error_reply_fails_its_request() {
 async fn only_the_one_who_was_asked_answers() {
     let node = Node::new();
     node.depart(request("m1")).await;
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     let node = node.reopened().await;
     let strangers = [
         Arrival { from: EVA.parse().unwrap(), ..reply("r1", &id("m1")) },
@@ -75,24 +75,24 @@ async fn only_the_one_who_was_asked_answers() {
     ];
     for stranger in strangers {
         let text = stranger.id.clone();
-        assert_eq!(node.store.arrive(stranger).await.unwrap(), Landed::Unasked, "{text}");
+        assert_eq!(node.store.arrive(stranger, |_| ()).await.unwrap(), Landed::Unasked, "{text}");
     }
     assert_eq!(node.outbox_len().await, 1, "the request is still on its way");
-    assert_eq!(node.store.arrive(reply("r6", &id("m1"))).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(reply("r6", &id("m1")), |_| ()).await.unwrap(), Landed::Delivered);
 }
 
 #[tokio::test]
 async fn an_id_that_is_taken_here_does_not_cost_the_message() {
     let node = Node::new();
     node.depart(request("same")).await;
-    assert_eq!(node.store.arrive(arrival("same", Kind::Request)).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrival("same", Kind::Request), |_| ()).await.unwrap(), Landed::Delivered);
     let node = node.reopened().await;
-    assert_eq!(node.store.arrive(arrival("same", Kind::Request)).await.unwrap(), Landed::Seen);
+    assert_eq!(node.store.arrive(arrival("same", Kind::Request), |_| ()).await.unwrap(), Landed::Seen);
     let inbox = node.inbox().await;
     assert_eq!(inbox.len(), 1);
     assert_ne!(inbox[0].message.id.as_str(), "same");
     assert_eq!(inbox[0].message.body, JsonText::from(&json!({"text": "same"})));
-    assert_eq!(node.store.arrive(reply("r1", &id("same"))).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(reply("r1", &id("same")), |_| ()).await.unwrap(), Landed::Delivered);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_refused_request_is_answered_once_and_other_kinds_never() {
 
     // Its answer is settled like any other, and nobody here is told.
     node.accept(entry, "t1", None).await;
-    assert_eq!(node.store.arrive(arrival("q1", Kind::Request)).await.unwrap(), Landed::Seen);
+    assert_eq!(node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap(), Landed::Seen);
     node.store.refuse(refusal("q1", Kind::Request)).await.unwrap();
     assert_eq!(node.outbox_len().await, 0);
 }
@@ -146,7 +146,7 @@ async fn held_mail_is_kept_as_it_was_delivered_and_is_not_seen() {
 #[tokio::test]
 async fn what_no_relay_can_deliver_again_is_forgotten() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.store.refuse(refusal("q2", Kind::Event)).await.unwrap();
     node.depart(request("m1")).await;
     node.store.forget(after(TTL_MAX_SECS - 1)).await.unwrap();
@@ -163,8 +163,8 @@ async fn what_no_relay_can_deliver_again_is_forgotten() {
 async fn files_are_kept_with_their_message_and_dropped_with_it() {
     let node = Node::new();
     let with_files = Arrival { zip: Some(b"PK".to_vec()), ..arrival("q1", Kind::Request) };
-    node.store.arrive(with_files.clone()).await.unwrap();
-    assert_eq!(node.store.arrive(with_files).await.unwrap(), Landed::Seen);
+    node.store.arrive(with_files.clone(), |_| ()).await.unwrap();
+    assert_eq!(node.store.arrive(with_files, |_| ()).await.unwrap(), Landed::Seen);
     let node = node.reopened().await;
     assert_eq!(node.one::<Vec<u8>>("SELECT zip FROM files").await, b"PK");
     node.local.sweep(after(11), after(1)).await.unwrap();
@@ -176,7 +176,7 @@ async fn who_writes_is_noted_to_the_minute_and_by_the_clock_there_is() {
     let node = Node::new();
     let seen_at = async |id: &str, secs: i64| {
         let now = Timestamp::from_secs(secs);
-        node.store.arrive(Arrival { now, ..arrival(id, Kind::Request) }).await.unwrap();
+        node.store.arrive(Arrival { now, ..arrival(id, Kind::Request) }, |_| ()).await.unwrap();
         node.store.remotes(Timestamp::from_millis(0)).await.unwrap().swap_remove(0).1.secs()
     };
     let times = [(1000, 1000), (1059, 1000), (1060, 1060), (500, 500)];

@@ -36,7 +36,10 @@ fn held(text: &str, key: Option<String>, since: u64) -> Held {
 /// Bob is known by key 1; a message of his with key 2 and an unsigned one wait.
 async fn with_held() -> Node {
     let node = Node::new();
-    node.store.arrive(Arrival { signer: Some(key(1)), ..arrival("q1", Kind::Request) }).await.unwrap();
+    node.store
+        .arrive(Arrival { signer: Some(key(1)), ..arrival("q1", Kind::Request) }, |_| ())
+        .await
+        .unwrap();
     node.store.hold_arrival(held("q2", Some(key(2)), 1)).await.unwrap();
     node.store.hold_arrival(held("q3", None, 2)).await.unwrap();
     node.reopened().await
@@ -62,7 +65,7 @@ async fn accepting_a_key_sets_free_what_waits_for_it_and_nothing_else() {
     assert_eq!(released(&node).await, ["q2"], "a crash does not lose the decision");
     assert_eq!(node.due_at(after(5)).await.len(), 1);
     let arrives = Arrival { signer: Some(key(2)), now: after(9), ..arrival("q2", Kind::Request) };
-    assert_eq!(node.store.arrive(arrives).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrives, |_| ()).await.unwrap(), Landed::Delivered);
     assert!(released(&node).await.is_empty(), "what is delivered is not held any more");
     assert_eq!(node.status("q2").await.stages.held, Some(after(1)));
     assert_eq!(node.store.pins().await.unwrap().len(), 2, "pins are a set");
@@ -76,23 +79,27 @@ async fn what_goes_on_keeps_its_order_and_is_not_overtaken() {
     node.store.hold_arrival(held("p1", Some(key(2)), 2)).await.unwrap();
     let arrives =
         |text: &str| Arrival { signer: Some(key(1)), now: after(9), ..arrival(text, Kind::Request) };
-    assert_eq!(node.store.arrive(arrives("k1")).await.unwrap(), Landed::Delivered, "nothing is decided yet");
+    assert_eq!(
+        node.store.arrive(arrives("k1"), |_| ()).await.unwrap(),
+        Landed::Delivered,
+        "nothing is decided yet"
+    );
     node.store.accept_key(bob(), None, after(5)).await.unwrap();
     assert_eq!(released(&node).await, ["q2", "p9", "p1"]);
     let other = Arrival { thread: Some("t2".into()), ..arrives("k2") };
-    assert_eq!(node.store.arrive(other).await.unwrap(), Landed::Delivered, "of another conversation");
+    assert_eq!(node.store.arrive(other, |_| ()).await.unwrap(), Landed::Delivered, "of another conversation");
     let unsigned = Arrival { signer: None, ..arrives("k3") };
     for arrival in [arrives("p9"), arrives("k4"), unsigned] {
-        assert_eq!(node.store.arrive(arrival).await.unwrap(), Landed::Behind);
+        assert_eq!(node.store.arrive(arrival, |_| ()).await.unwrap(), Landed::Behind);
     }
     let holding = node.store.hold_arrival(Held { is_behind: true, ..held("k3", None, 9) }).await.unwrap();
     assert!(holding.goes_on);
     for text in ["q2", "p9", "p1"] {
-        assert_eq!(node.store.arrive(arrives(text)).await.unwrap(), Landed::Delivered);
+        assert_eq!(node.store.arrive(arrives(text), |_| ()).await.unwrap(), Landed::Delivered);
     }
     assert_eq!(released(&node).await, ["k3"], "it goes on by itself");
-    assert_eq!(node.store.arrive(arrives("k3")).await.unwrap(), Landed::Delivered);
-    assert_eq!(node.store.arrive(arrives("k4")).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrives("k3"), |_| ()).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrives("k4"), |_| ()).await.unwrap(), Landed::Delivered);
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn two_messages_that_would_travel_under_one_id_are_not_taken_for_one() {
     let node = Node::new();
     node.depart(request("m1")).await;
     let other = Departure { id: id("m1"), ..departure("m2", LocalKind::Request) };
-    let refused = node.store.depart(other).await;
+    let refused = node.store.depart(other, |_| ()).await;
     assert!(matches!(refused, Err(StoreError::Other(_))), "{refused:?}");
     let kept: i64 = node.one("SELECT count(*) FROM messages").await;
     assert_eq!(kept, 1, "nothing of it remains");
@@ -62,7 +62,7 @@ async fn two_messages_that_would_travel_under_one_id_are_not_taken_for_one() {
 async fn the_first_reply_closes_and_the_second_follows_up_in_the_session() {
     let node = Node::new();
     let sealed = Arrival { reply_key: Some("their key".into()), ..arrival("q1", Kind::Request) };
-    node.store.arrive(sealed).await.unwrap();
+    node.store.arrive(sealed, |_| ()).await.unwrap();
     node.depart(under("q1", plain("r1", LocalKind::Reply))).await;
 
     let node = node.reopened().await;
@@ -90,7 +90,7 @@ async fn the_first_reply_closes_and_the_second_follows_up_in_the_session() {
 #[tokio::test]
 async fn a_message_under_a_request_is_progress_and_closes_nothing() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.depart(under("q1", plain("p1", LocalKind::Message))).await;
     let node = node.reopened().await;
     node.depart(under("q1", plain("r1", LocalKind::Reply))).await;
@@ -103,7 +103,7 @@ async fn a_message_under_a_request_is_progress_and_closes_nothing() {
 #[tokio::test]
 async fn a_reply_under_its_own_progress_finds_the_request_in_reply_to() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.depart(under("q1", plain("p1", LocalKind::Message))).await;
     let answer = Departure { reply_to: Some("q1".into()), ..under("p1", plain("r1", LocalKind::Reply)) };
     node.depart(answer).await;
@@ -115,7 +115,7 @@ async fn a_reply_under_its_own_progress_finds_the_request_in_reply_to() {
 #[tokio::test]
 async fn receipts_stay_unless_they_are_configured_and_errors_answer_once() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     let receipt = |local_id: &str, kind, receipts_travel| Departure {
         reply_to: Some("q1".into()),
         receipts_travel,
@@ -141,7 +141,7 @@ async fn receipts_stay_unless_they_are_configured_and_errors_answer_once() {
 #[tokio::test]
 async fn root_id_continues_a_thread_by_its_name_or_by_a_local_id() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.depart(departure("first one", LocalKind::Request)).await;
     let first = node.due().await.remove(0);
     node.accept(&first, "t7", Some("s8")).await;
@@ -182,7 +182,7 @@ async fn what_follows_a_request_at_once_goes_behind_it_in_its_thread() {
 async fn a_conversation_with_somebody_else_is_not_named() {
     let node = Node::new();
     let from_eva = Arrival { from: EVA.parse().unwrap(), ..arrival("q1", Kind::Request) };
-    node.store.arrive(from_eva).await.unwrap();
+    node.store.arrive(from_eva, |_| ()).await.unwrap();
     node.depart(under("q1", plain("m1", LocalKind::Reply))).await;
     node.depart(Departure { root_id: Some("t1".into()), ..request("m2") }).await;
     let node = node.reopened().await;
@@ -196,7 +196,7 @@ async fn a_conversation_with_somebody_else_is_not_named() {
 async fn an_agent_answers_a_request_that_bears_an_id_of_its_own() {
     let node = Node::new();
     node.depart(request("same")).await;
-    assert_eq!(node.store.arrive(arrival("same", Kind::Request)).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(arrival("same", Kind::Request), |_| ()).await.unwrap(), Landed::Delivered);
     let node = node.reopened().await;
     let local_id = node.inbox_ids().await.remove(0);
     assert_ne!(local_id, "same");
@@ -212,7 +212,7 @@ async fn a_thread_goes_on_in_its_newest_session() {
         let mut arrival = arrival(text, Kind::Request);
         arrival.session = Some(session.parse().unwrap());
         arrival.now = after(at as u64);
-        node.store.arrive(arrival).await.unwrap();
+        node.store.arrive(arrival, |_| ()).await.unwrap();
     }
     let node = node.reopened().await;
     node.depart(Departure { root_id: Some("t1".into()), ..request("m1") }).await;

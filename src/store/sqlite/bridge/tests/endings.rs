@@ -33,7 +33,7 @@ fn said(entry: &OutboxEntry) -> Value {
 async fn a_request_given_back_too_often_is_answered_with_an_error() {
     let node = Node::new();
     node.store
-        .arrive(Arrival { reply_key: Some("key".into()), ..arrival("q1", Kind::Request) })
+        .arrive(Arrival { reply_key: Some("key".into()), ..arrival("q1", Kind::Request) }, |_| ())
         .await
         .unwrap();
     node.give_back().await;
@@ -59,7 +59,7 @@ async fn a_request_that_expires_is_answered_with_an_error() {
     let node = Node::new();
     let mut expiring = arrival("q1", Kind::Request);
     expiring.message.expires_at = Some(after(10));
-    node.store.arrive(expiring).await.unwrap();
+    node.store.arrive(expiring, |_| ()).await.unwrap();
     let node = node.reopened().await;
     for _ in 0..2 {
         node.local.sweep(after(11), NOW.minus(Duration::from_secs(1))).await.unwrap();
@@ -72,9 +72,9 @@ async fn a_request_that_expires_is_answered_with_an_error() {
 #[tokio::test]
 async fn what_was_answered_or_asked_for_nothing_ends_in_silence() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.depart(under("q1", plain("r1", LocalKind::Reply))).await;
-    node.store.arrive(arrival("e1", Kind::Event)).await.unwrap();
+    node.store.arrive(arrival("e1", Kind::Event), |_| ()).await.unwrap();
     let mut local = NewMessage::new(DshId::new("m1"), Party::new("shout"), close(), NOW);
     local.kind = DshKind::Request;
     node.local.register(close(), NOW).await.unwrap();
@@ -89,7 +89,7 @@ async fn what_a_poll_has_shown_counts_as_taken_and_may_still_be_answered() {
     let node = Node::new();
     let mut expiring = arrival("q1", Kind::Request);
     expiring.message.expires_at = Some(after(10));
-    node.store.arrive(expiring).await.unwrap();
+    node.store.arrive(expiring, |_| ()).await.unwrap();
     let poll = Poll { agent: close(), since: None, limit: 10, now: NOW };
     assert_eq!(node.local.poll(poll).await.unwrap().messages.len(), 1);
     let node = node.reopened().await;

@@ -229,7 +229,7 @@ impl World {
     async fn ask(&mut self, n: u8) {
         let text = format!("q{n}");
         let asked = Arrival { thread: Some(thread_of(n)), ..arrival(&text, Kind::Request) };
-        let landed = self.node.store.arrive(asked).await.unwrap();
+        let landed = self.node.store.arrive(asked, |_| ()).await.unwrap();
         if self.model.seen.insert(text.clone()) {
             assert_eq!(landed, Landed::Delivered);
             self.model.inbox.push(text.clone());
@@ -251,7 +251,7 @@ impl World {
     async fn reply(&mut self, n: u8, error: bool) {
         let (text, request) = (format!("r{n}"), format!("m{n}"));
         let arrival = Arrival { error, ..reply(&text, &id(&request)) };
-        let landed = self.node.store.arrive(arrival).await.unwrap();
+        let landed = self.node.store.arrive(arrival, |_| ()).await.unwrap();
         if !self.model.seen.insert(text.clone()) {
             assert_eq!(landed, Landed::Seen);
         } else if self.model.open.remove(&request) {

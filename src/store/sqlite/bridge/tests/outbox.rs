@@ -5,7 +5,7 @@ use super::*;
 /// In the conversation called `thread`, which `close` and [`BOB`] have had.
 async fn in_thread(node: &Node, local_id: &str, thread: &str) {
     let met = Arrival { thread: Some(thread.into()), ..arrival(&format!("met-{thread}"), Kind::Request) };
-    node.store.arrive(met).await.unwrap();
+    node.store.arrive(met, |_| ()).await.unwrap();
     node.depart(Departure { root_id: Some(thread.into()), ..request(local_id) }).await;
 }
 
@@ -99,7 +99,7 @@ async fn acceptance_keeps_thread_and_session_and_the_reply_ends_it() {
     assert_eq!((line.status, line.stages.accepted), (Status::Leased, Some(NOW)));
     let kept: String = node.one("SELECT thread || ' ' || remote_session FROM bridged").await;
     assert_eq!(kept, "m1 s7");
-    node.store.arrive(reply("r1", &id("m1"))).await.unwrap();
+    node.store.arrive(reply("r1", &id("m1")), |_| ()).await.unwrap();
     let line = node.status("m1").await;
     assert_eq!((line.status, line.stages.answered), (Status::Done, Some(NOW)));
 }
@@ -129,7 +129,7 @@ async fn an_entry_is_settled_once_whatever_comes_second() {
 async fn the_notice_arrives_even_when_its_id_is_taken() {
     let node = Node::new();
     node.depart(request("m1")).await;
-    node.store.arrive(arrival("undelivered:m1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("undelivered:m1", Kind::Request), |_| ()).await.unwrap();
     let node = node.reopened().await;
     node.fail(&node.entry("m1").await).await;
     let inbox = node.inbox().await;
@@ -146,7 +146,7 @@ async fn an_answer_proves_that_the_relay_has_the_request() {
         // The 201 was lost on the way, and the next try is not due yet.
         node.store.postpone(entry.seq, after(60), "away".into()).await.unwrap();
         let node = node.reopened().await;
-        node.store.arrive(Arrival { kind, ..reply("r1", &id("m1")) }).await.unwrap();
+        node.store.arrive(Arrival { kind, ..reply("r1", &id("m1")) }, |_| ()).await.unwrap();
         assert_eq!(node.outbox_len().await, 0, "{kind}");
         // A try that was already on its way ends late.
         node.fail(&entry).await;
@@ -162,7 +162,7 @@ async fn a_reply_that_overtakes_the_201_is_not_undone_by_it() {
     let node = Node::new();
     node.depart(request("m1")).await;
     let entry = node.entry("m1").await;
-    node.store.arrive(reply("r1", &id("m1"))).await.unwrap();
+    node.store.arrive(reply("r1", &id("m1")), |_| ()).await.unwrap();
     node.accept(&entry, "t9", Some("s7")).await;
     assert_status(&node.status("m1").await, Status::Done);
     let thread: String = node.one("SELECT thread FROM bridged WHERE direction = 'out'").await;

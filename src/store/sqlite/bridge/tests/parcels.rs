@@ -82,7 +82,7 @@ async fn a_withdrawal_stops_the_entry_until_the_relay_has_answered() {
 #[tokio::test]
 async fn only_own_requests_can_be_withdrawn() {
     let node = Node::new();
-    node.store.arrive(arrival("q1", Kind::Request)).await.unwrap();
+    node.store.arrive(arrival("q1", Kind::Request), |_| ()).await.unwrap();
     node.depart(under("q1", plain("p1", LocalKind::Message))).await;
     assert_eq!(
         node.store.withdraw(close(), "q1".into(), Generation::V1, NOW).await.unwrap(),

@@ -19,11 +19,11 @@ fn signed(text: &str, seed: u8) -> Arrival {
 async fn the_first_key_is_pinned_with_its_message_and_another_one_is_held() {
     let node = Node::new();
     assert!(!node.store.has_pin(bob()).await.unwrap());
-    assert_eq!(node.store.arrive(signed("q1", 1)).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(signed("q1", 1), |_| ()).await.unwrap(), Landed::Delivered);
 
     let node = node.reopened().await;
     assert!(node.store.has_pin(bob()).await.unwrap());
-    assert_eq!(node.store.arrive(signed("q2", 2)).await.unwrap(), Landed::Held);
+    assert_eq!(node.store.arrive(signed("q2", 2), |_| ()).await.unwrap(), Landed::Held);
     assert_eq!(node.inbox_ids().await, ["q1"]);
     for table in [
         "SELECT count(*) FROM seen WHERE id = 'q2'",
@@ -33,18 +33,18 @@ async fn the_first_key_is_pinned_with_its_message_and_another_one_is_held() {
         assert_eq!(node.one::<i64>(table).await, 0, "{table}");
     }
     assert_eq!(
-        node.store.arrive(signed("q1", 2)).await.unwrap(),
+        node.store.arrive(signed("q1", 2), |_| ()).await.unwrap(),
         Landed::Seen,
         "what was delivered stays so"
     );
-    assert_eq!(node.store.arrive(signed("q3", 1)).await.unwrap(), Landed::Delivered);
+    assert_eq!(node.store.arrive(signed("q3", 1), |_| ()).await.unwrap(), Landed::Delivered);
 }
 
 #[tokio::test]
 async fn a_message_that_is_not_kept_pins_nobody() {
     let node = Node::new();
     let unasked = Arrival { signer: Some(key(1)), ..reply("r1", &id("never asked")) };
-    assert_eq!(node.store.arrive(unasked).await.unwrap(), Landed::Unasked);
+    assert_eq!(node.store.arrive(unasked, |_| ()).await.unwrap(), Landed::Unasked);
     assert!(!node.store.has_pin(bob()).await.unwrap());
     assert_eq!(node.pin_state(bob(), verifying(1)).await, PinState::First);
     assert!(!node.store.has_pin(bob()).await.unwrap(), "to ask is not to pin");

@@ -1,17 +1,22 @@
 //! How a broker ends, and what it answers when its database is somebody else's or a clock is wrong.
 
+#[cfg(unix)]
 use std::time::Duration;
 
 use redsyn_bridge::crypto::hmac;
 use redsyn_bridge::domain::clock::{Clock, SystemClock};
-use redsyn_bridge::dsh_client::{DshClient, DshError};
+#[cfg(unix)]
+use redsyn_bridge::dsh_client::DshClient;
+use redsyn_bridge::dsh_client::DshError;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+#[cfg(unix)]
 use tokio::sync::watch;
 
 use crate::support::local::LocalBroker;
 use crate::support::process::run;
 use crate::support::proxy::http;
+#[cfg(unix)]
 use crate::support::v2::V2Agent;
 
 async fn started(storage: &str) -> (tempfile::TempDir, LocalBroker) {

@@ -132,6 +132,7 @@ mod tests {
         file.undo();
         assert_eq!(text(&file), "one\n");
         file.append(b"three\n").unwrap();
+        drop(file);
         let mut file = AppendFile::open(&path).unwrap();
         file.append(b"four\n").unwrap();
         assert_eq!(text(&file), "one\nthree\nfour\n");

@@ -149,6 +149,7 @@ impl Besieged {
     }
 
     /// `begin` may start the process in a way of its own.
+    #[cfg(unix)]
     pub(super) fn with(begin: impl FnOnce(&mut LocalBroker)) -> Self {
         Self::on_with("sqlite", begin)
     }
@@ -170,7 +171,7 @@ impl Besieged {
     /// Stops and starts again on what was kept.
     pub(super) fn restart(&mut self) {
         self.connection = None;
-        assert_eq!(self.broker.terminate(), Some(0));
+        self.broker.stop();
         self.broker.start();
     }
 

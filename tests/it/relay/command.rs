@@ -1,6 +1,7 @@
 //! `redsyn-bridge relay`, as an operator and a supervisor use it.
 
 use std::path::Path;
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]

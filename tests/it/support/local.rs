@@ -63,7 +63,16 @@ impl LocalBroker {
         self.process.take().unwrap().terminate()
     }
 
+    /// Ends it, in good order where a signal can ask for that.
+    pub fn stop(&mut self) {
+        #[cfg(unix)]
+        assert_eq!(self.terminate(), Some(0));
+        #[cfg(not(unix))]
+        drop(self.process.take());
+    }
+
     /// Waits for its end, and returns its exit code.
+    #[cfg(unix)]
     pub fn ended(&mut self) -> Option<i32> {
         self.process.take().unwrap().ended()
     }

@@ -67,6 +67,7 @@ impl Process {
     }
 
     /// Waits for its end, and returns its exit code.
+    #[cfg(unix)]
     pub fn ended(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }

@@ -1,17 +1,24 @@
 //! Files and withdrawals, as the broker's clients ask for them.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::archive;
 use super::carrier::{BridgeCarrier, busy, unlisted};
+use super::outbound::InFlight;
 use crate::broker::carrier::Parcels;
 use crate::crypto::sha256;
+use crate::domain::clock::SharedClock;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{AgentName, DshId, brief};
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId};
+use crate::redsyn_client::RelayClient;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{Upload, Withdrawal};
+use crate::store::sqlite::bridge::BridgeStore;
 
 impl Parcels for BridgeCarrier {
     fn largest(&self) -> usize {
@@ -60,6 +67,33 @@ impl BridgeCarrier {
         id: DshId,
         generation: Generation,
     ) -> Result<(), ApiError> {
+        let withdrawing = Withdrawing {
+            store: self.store.clone(),
+            client: self.client.clone(),
+            clock: Arc::clone(&self.clock),
+            wake: Arc::clone(&self.wake),
+            in_flight: self.in_flight.clone(),
+        };
+        // A client that goes away meanwhile must not leave the entry stopped.
+        let withdrawn = tokio::spawn(async move { withdrawing.run(agent, id, generation).await });
+        withdrawn.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "withdrawal_failed");
+            Err(ApiError::busy())
+        })
+    }
+}
+
+/// What it takes to have a message back.
+struct Withdrawing {
+    store: BridgeStore,
+    client: Option<RelayClient>,
+    clock: SharedClock,
+    wake: Arc<Notify>,
+    in_flight: InFlight,
+}
+
+impl Withdrawing {
+    async fn run(&self, agent: AgentName, id: DshId, generation: Generation) -> Result<(), ApiError> {
         let now = self.clock.now();
         let withdrawal = self.store.withdraw(agent.clone(), id.to_string(), generation, now);
         match withdrawal.await.map_err(busy)? {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admin::{self, AdminFile};
 use super::data_folder::DataFolder;
-use super::error::RunError;
+use super::error::{RunError, cannot_open};
 use super::key_files::KeyFiles;
 use super::listen::listen;
 use super::local_store;
@@ -136,6 +136,10 @@ impl Node {
                 carrier = Arc::new(BridgeCarrier::without_relay(redsyn, store, Arc::clone(&clock)));
             } else if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
                 let bridge_store = BridgeStore::new(store.db().clone());
+                bridge_store
+                    .all_go_on(clock.now())
+                    .await
+                    .map_err(|error| cannot_open(&error, folder.path()))?;
                 let (running, to_bridge) = Bridge::new(
                     redsyn,
                     bridge_store,

@@ -216,12 +216,25 @@ async fn a_request_that_waits_in_the_outbox_is_taken_back_before_it_leaves() {
     world.send(request("m1")).await;
     world.postponed("m1").await;
     world.relay.script("POST /messages/m1/cancel", Say::error(503, "away"));
+    world.relay.script("POST /messages", Say::error(503, "away"));
     assert_eq!(withdraw(&world, "m1").await.unwrap_err().status(), 503, "nobody knows: it goes on");
+    world.postponed("m1").await;
     world.assert_status("m1", Status::Queued).await;
     // The friendly relay has never heard of it: 404.
     withdraw(&world, "m1").await.unwrap();
     world.assert_status("m1", Status::Failed).await;
     world.holds("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM outbox)").await;
     let posts = world.relay.summary().into_iter().filter(|call| call == "POST /messages").count();
-    assert_eq!(posts, 1);
+    assert_eq!(posts, 2);
+}
+
+#[tokio::test]
+async fn a_request_goes_on_whose_sender_went_away_while_it_wanted_it_back() {
+    let mut world = World::new().await;
+    world.relay.script("POST /messages", Say::error(503, "away"));
+    world.send(request("m1")).await;
+    world.postponed("m1").await;
+    world.relay.script("POST /messages/m1/cancel", Say::error(503, "away"));
+    assert!(futures_util::poll!(std::pin::pin!(withdraw(&world, "m1"))).is_pending());
+    assert!(!world.accepted("m1").await);
 }

@@ -449,6 +449,14 @@ impl BridgeStore {
         self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq, now)).await
     }
 
+    /// Every stopped entry goes on: for a start, when whoever wanted it back is gone without an answer.
+    ///
+    /// # Errors
+    /// When nothing was changed.
+    pub async fn all_go_on(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.db.call("bridge_all_go_on", move |conn| parcels::all_go_on(conn, now)).await
+    }
+
     /// A request that nobody has taken and nobody will.
     ///
     /// # Errors

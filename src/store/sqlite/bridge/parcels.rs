@@ -96,6 +96,12 @@ pub(super) fn go_on(conn: &Connection, seq: i64, now: Timestamp) -> Result<(), S
     Ok(())
 }
 
+pub(super) fn all_go_on(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    conn.prepare_cached(sql::STOPPED_GO_ON)?.execute([now.millis()])?;
+    conn.prepare_cached(sql::STOPPED_PARCELS_GO_ON)?.execute([])?;
+    Ok(())
+}
+
 /// Nobody will ever get it.
 pub(super) fn withdrawn(
     conn: &Connection,

@@ -92,6 +92,10 @@ pub(crate) const STOP_PARCEL: &str = "INSERT INTO outbox_parcels (entry, withdra
      ON CONFLICT (entry) DO UPDATE SET withdrawn = 1";
 pub(crate) const GO_ON: &str = "UPDATE outbox SET next_at = ?2 WHERE seq = ?1";
 pub(crate) const GO_ON_PARCEL: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE entry = ?1";
+// At a start: they look at every zip that waits.
+pub(crate) const STOPPED_GO_ON: &str = "UPDATE outbox SET next_at = ?1 \
+     WHERE seq IN (SELECT entry FROM outbox_parcels WHERE withdrawn = 1)";
+pub(crate) const STOPPED_PARCELS_GO_ON: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE withdrawn = 1";
 pub(crate) const INSERT_SEEN: &str =
     "INSERT INTO seen (agent, id, keep_until) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 // What was delivered stands in `bridged`, as long as it would stand in `seen`.
@@ -249,6 +253,8 @@ pub(crate) const ALL: &[&str] = &[
     STOP_PARCEL,
     GO_ON,
     GO_ON_PARCEL,
+    STOPPED_GO_ON,
+    STOPPED_PARCELS_GO_ON,
     INSERT_SEEN,
     IS_SEEN,
     FORGET_SEEN,

@@ -69,6 +69,13 @@ async fn a_withdrawal_stops_the_entry_until_the_relay_has_answered() {
     let due = node.due().await;
     assert!(due.len() == 1 && !due[0].is_withdrawn && !due[0].has_zip);
 
+    // Killed before the relay has answered.
+    node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap();
+    let node = node.reopened().await;
+    node.store.all_go_on(NOW).await.unwrap();
+    let due = node.due().await;
+    assert!(due.len() == 1 && !due[0].is_withdrawn);
+
     node.store.withdraw(close(), "m1".into(), Generation::V1, NOW).await.unwrap();
     node.store.withdrawn(close(), id("m1"), NOW).await.unwrap();
     assert_eq!((node.outbox_len().await, node.status("m1").await.status), (0, Status::Failed));

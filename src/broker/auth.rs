@@ -32,6 +32,15 @@ pub struct Signed<'a> {
     pub body: &'a [u8],
 }
 
+/// Why a request is refused, whatever its body and its signature are.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It says nothing about a secret.
+    Plain(ApiError),
+    /// It counts towards the lock of this agent.
+    Failure(AgentName, &'static str),
+}
+
 enum Secrets {
     Shared(Secret),
     /// Each agent has its own; the shared one opens nothing. `None`: the agent has keys of another scheme only.
@@ -87,23 +96,40 @@ impl Auth {
         given: Option<Credentials<'_>>,
         signed: Signed<'_>,
     ) -> Result<AgentName, ApiError> {
-        let given = given.ok_or_else(|| ApiError::unauthenticated("missing authentication headers"))?;
-        let agent =
-            AgentName::parse(given.agent).ok_or_else(|| ApiError::unauthenticated("invalid agent name"))?;
-        let secret = self.secret_of(&agent)?;
-        let now = self.clock.now();
-        if locked(&self.lockout).is_locked(&agent, now) {
-            return Err(ApiError::new(Code::Locked, "agent temporarily locked after repeated auth failures"));
-        }
-        if !signing::is_recent(given.timestamp, now.secs()) {
-            return Err(self.failure(&agent, "timestamp skew"));
-        }
+        let (given, agent, secret) = self.known(given).map_err(|refusal| self.refuse(refusal))?;
         let parts = signing::signed(signed.method, signed.target, given.timestamp, signed.body);
         if !hmac::verify_hex(secret.expose().as_bytes(), &parts, given.signature) {
-            return Err(self.failure(&agent, "invalid signature"));
+            return Err(self.refuse(Refusal::Failure(agent, "invalid signature")));
         }
         locked(&self.lockout).succeeded(&agent);
         Ok(agent)
+    }
+
+    /// What [`Auth::authenticate`] would refuse whatever the body is. Nothing is counted yet.
+    ///
+    /// # Errors
+    /// What [`Auth::refuse`] makes an answer of.
+    pub fn expects(&self, given: Option<Credentials<'_>>) -> Result<(), Refusal> {
+        self.known(given).map(drop)
+    }
+
+    fn known<'a>(
+        &self,
+        given: Option<Credentials<'a>>,
+    ) -> Result<(Credentials<'a>, AgentName, &Secret), Refusal> {
+        let unauthenticated = |why: &str| Refusal::Plain(ApiError::unauthenticated(why));
+        let given = given.ok_or_else(|| unauthenticated("missing authentication headers"))?;
+        let agent = AgentName::parse(given.agent).ok_or_else(|| unauthenticated("invalid agent name"))?;
+        let secret = self.secret_of(&agent).map_err(Refusal::Plain)?;
+        let now = self.clock.now();
+        if locked(&self.lockout).is_locked(&agent, now) {
+            let why = "agent temporarily locked after repeated auth failures";
+            return Err(Refusal::Plain(ApiError::new(Code::Locked, why)));
+        }
+        if !signing::is_recent(given.timestamp, now.secs()) {
+            return Err(Refusal::Failure(agent, "timestamp skew"));
+        }
+        Ok((given, agent, secret))
     }
 
     fn secret_of(&self, agent: &AgentName) -> Result<&Secret, ApiError> {
@@ -116,9 +142,14 @@ impl Auth {
         }
     }
 
-    fn failure(&self, agent: &AgentName, why: &'static str) -> ApiError {
+    /// The answer to a refused request, which counts where it has to.
+    pub fn refuse(&self, refusal: Refusal) -> ApiError {
+        let (agent, why) = match refusal {
+            Refusal::Plain(error) => return error,
+            Refusal::Failure(agent, why) => (agent, why),
+        };
         tracing::warn!(%agent, why, "authentication_failed");
-        if locked(&self.lockout).failed(agent, self.clock.now()) {
+        if locked(&self.lockout).failed(&agent, self.clock.now()) {
             tracing::warn!(%agent, "agent_locked");
         }
         ApiError::unauthenticated(why)

@@ -202,6 +202,7 @@ const QUEUED: &str = "redsyn_broker_queued_messages";
 const OLDEST: &str = "redsyn_broker_oldest_queued_seconds";
 const LEASED: &str = "redsyn_broker_leased_messages";
 const PULLING: &str = "redsyn_broker_pulling_agents";
+const BODIES: &str = "redsyn_broker_body_bytes";
 const COMMIT_CALLS: &str = "redsyn_broker_commit_calls";
 const COMMIT_SECONDS: &str = "redsyn_broker_commit_seconds";
 const COMMITS_FAILED: &str = "redsyn_broker_commits_failed_total";
@@ -231,6 +232,8 @@ pub struct Observed<'a> {
     pub ages: [Duration; 2],
     /// At how many agents a pull is held or under way.
     pub pulling: [usize; 2],
+    /// How many bytes are reserved for bodies.
+    pub bodies: usize,
     pub commits: &'a Commits,
     /// `None`: nothing is carried beyond this machine.
     pub carried: Option<Carried>,
@@ -270,6 +273,7 @@ impl Metrics {
         of_both(LEASED, "Messages under a lease, counted to 100000", [&v1.leased, &v2.leased]);
         let [pulling, pulling_v2] = &observed.pulling;
         of_both(PULLING, "Agents whose pull is held or under way", [pulling, pulling_v2]);
+        text.one(BODIES, "Memory reserved for the bodies of requests", Kind::Gauge, observed.bodies);
         let commits = observed.commits;
         text.histogram(COMMIT_CALLS, "Calls of the store that shared a commit", &commits.calls);
         text.durations(COMMIT_SECONDS, "How long a commit took, with the work in it", &commits.micros);
@@ -323,6 +327,7 @@ mod tests {
             loads: [Load { queued: 3, leased: 2, oldest_queued: None }, Load::default()],
             ages: [Duration::from_millis(1500), Duration::ZERO],
             pulling: [1, 0],
+            bodies: 4096,
             commits: &Commits::default(),
             carried: Some(Carried { outbox: 9, held_out: 8, held_in: 7 }),
         };
@@ -346,6 +351,7 @@ mod tests {
             "redsyn_broker_leased_messages{generation=\"v1\"} 2",
             "redsyn_broker_pulling_agents{generation=\"v1\"} 1",
             "redsyn_broker_pulling_agents{generation=\"v2\"} 0",
+            "redsyn_broker_body_bytes 4096",
             "redsyn_bridge_outbox_messages 9",
             "redsyn_bridge_held_messages{direction=\"in\"} 7",
             "redsyn_bridge_held_messages{direction=\"out\"} 8",

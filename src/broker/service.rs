@@ -28,6 +28,7 @@ use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::delivery::{AckRefused, LeaseId, Status};
 use crate::domain::random::SharedRandom;
 use crate::domain::wakeups::Wakeups;
+use crate::intake::room::Room;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::{AgentName, DshId, Party, brief, collate};
 use crate::proto::dsh::v1::{self, answer, request};
@@ -37,6 +38,9 @@ use crate::store::sqlite::local::LocalStore;
 use crate::store::sqlite::v2::V2Store;
 
 const IMPLEMENTATION: &str = concat!("redsyn-bridge/", env!("CARGO_PKG_VERSION"));
+
+/// How many bytes of bodies are in memory at once: those of 64 of the longest messages.
+const ROOM: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub struct Service {
@@ -53,6 +57,7 @@ pub struct Service {
     pub(super) message_ttl: Duration,
     pub(super) wakeups: Wakeups<AgentName>,
     pub(super) metrics: Metrics,
+    pub(super) room: Room,
     /// `/metrics` answers everybody, not only this machine.
     remote_metrics: bool,
     /// Held calls are answered empty, at once.
@@ -98,6 +103,7 @@ impl Service {
             message_ttl: config.broker.message_ttl,
             wakeups,
             metrics: Metrics::default(),
+            room: Room::new(ROOM),
             remote_metrics: config.remote_metrics,
             stopping,
             store,

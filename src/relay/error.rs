@@ -32,6 +32,9 @@ pub enum RelayError {
     /// Not the plan's limit: worth trying again.
     #[error("too many calls; try again in {} s", .0.as_secs().max(1))]
     TooMany(Duration),
+    /// Of memory, for the body.
+    #[error("too much is being sent at the same time; try again")]
+    NoRoom,
     #[error("there is no such call")]
     NoSuchCall,
     #[error("that method is not for this call")]
@@ -85,7 +88,7 @@ impl RelayError {
             Self::Invalid(_) => 422,
             Self::TooMany(_) => 429,
             Self::Store(StoreError::Full) => 507,
-            Self::Store(StoreError::Stopped | StoreError::Locked) => 503,
+            Self::NoRoom | Self::Store(StoreError::Stopped | StoreError::Locked) => 503,
             Self::Store(StoreError::ReadOnly(_) | StoreError::Damaged(_) | StoreError::Other(_)) => 500,
         }
     }

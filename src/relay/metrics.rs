@@ -85,6 +85,7 @@ impl Counter {
 pub enum Gauge {
     Connections,
     HeldMailboxes,
+    BodyBytes,
 }
 
 impl Gauge {
@@ -92,6 +93,7 @@ impl Gauge {
         match self {
             Self::Connections => "redsyn_relay_connections",
             Self::HeldMailboxes => "redsyn_relay_held_mailboxes",
+            Self::BodyBytes => "redsyn_relay_body_bytes",
         }
     }
 
@@ -99,6 +101,7 @@ impl Gauge {
         match self {
             Self::Connections => "Open connections",
             Self::HeldMailboxes => "Mailboxes at which somebody waits",
+            Self::BodyBytes => "Memory reserved for the bodies of calls",
         }
     }
 }
@@ -127,15 +130,17 @@ impl Metrics {
     }
 
     /// The text format of Prometheus.
-    pub fn to_text(&self, held_mailboxes: usize) -> String {
+    pub fn to_text(&self, held_mailboxes: usize, body_bytes: usize) -> String {
         let mut text = Text::default();
         for counter in Counter::ALL {
             text.one(counter.name(), counter.help(), Kind::Counter, self.get(counter));
         }
-        let held = u64::try_from(held_mailboxes).unwrap_or(u64::MAX);
-        for (gauge, value) in
-            [(Gauge::Connections, self.connections.load(Ordering::Relaxed)), (Gauge::HeldMailboxes, held)]
-        {
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        for (gauge, value) in [
+            (Gauge::Connections, self.connections.load(Ordering::Relaxed)),
+            (Gauge::HeldMailboxes, number(held_mailboxes)),
+            (Gauge::BodyBytes, number(body_bytes)),
+        ] {
             text.one(gauge.name(), gauge.help(), Kind::Gauge, value);
         }
         text.into_string()
@@ -154,12 +159,13 @@ mod tests {
             metrics.add(counter, at as u64 + 1);
         }
         metrics.connections.fetch_add(7, Ordering::Relaxed);
-        let text = metrics.to_text(3);
+        let text = metrics.to_text(3, 4096);
         for (at, counter) in Counter::ALL.into_iter().enumerate() {
             let line = format!("{} {}", counter.name(), at + 1);
             assert_eq!(text.lines().filter(|one| **one == line).count(), 1, "{line}");
         }
         assert!(text.contains("\nredsyn_relay_connections 7\n"));
-        assert!(text.ends_with("redsyn_relay_held_mailboxes 3\n"));
+        assert!(text.contains("\nredsyn_relay_held_mailboxes 3\n"));
+        assert!(text.ends_with("redsyn_relay_body_bytes 4096\n"));
     }
 }

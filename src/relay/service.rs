@@ -16,6 +16,7 @@ use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
 use crate::domain::wakeups::Wakeups;
+use crate::intake::room::Room;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::TTL_MAX_SECS;
 use crate::store::StoreError;
@@ -24,6 +25,8 @@ use crate::store::relay::{Changed, NodeId, RelayStore, RelayStoreError, TokenHas
 /// How long the head of a request may take, and a connection stay idle: longer than any client's own patience
 /// between two polls, short enough that silent connections do not pile up.
 const HEAD_TIME: Duration = Duration::from_secs(75);
+/// Room for 32 of the longest bodies.
+const ROOM: usize = 256 * 1024 * 1024;
 /// How long what has ended is kept: as long as any envelope may wait.
 const RETENTION: Duration = Duration::from_secs(TTL_MAX_SECS);
 /// How long a store that is well takes at the most to look something up.
@@ -42,6 +45,8 @@ pub struct Settings {
     pub remote_metrics: bool,
     /// How long the head of a request may take.
     pub head_time: Duration,
+    /// How many bytes of bodies are in memory at once, at the most.
+    pub body_room: usize,
     /// How long messages are kept after they ended; `None`: for ever.
     pub retention: Option<Duration>,
 }
@@ -55,6 +60,7 @@ impl Default for Settings {
             limits: CallLimits::default(),
             remote_metrics: false,
             head_time: HEAD_TIME,
+            body_room: ROOM,
             retention: Some(RETENTION),
         }
     }
@@ -72,6 +78,7 @@ pub struct Service {
     pub(super) due: watch::Sender<Option<Timestamp>>,
     pub(super) limiter: CallLimiter,
     pub(super) metrics: Metrics,
+    pub(super) room: Room,
     /// Agents that have something to push.
     pub(super) to_push: PushQueue,
     stop: watch::Sender<bool>,
@@ -86,6 +93,7 @@ impl Service {
     ) -> Arc<Self> {
         Arc::new(Self {
             limiter: CallLimiter::new(settings.limits, &clock),
+            room: Room::new(settings.body_room),
             store,
             clock,
             random,
@@ -163,6 +171,11 @@ impl Service {
     fn too_many(&self, wait: Duration) -> RelayError {
         self.metrics.add(Counter::CallsLimited, 1);
         RelayError::TooMany(wait)
+    }
+
+    /// How many bytes are reserved for bodies.
+    pub fn body_bytes(&self) -> usize {
+        self.room.used()
     }
 
     /// At how many mailboxes somebody waits.

@@ -17,6 +17,8 @@ pub(super) struct Answer {
     refused: Option<Code>,
 }
 
+/// When trouble of our own may be over, in seconds.
+const RETRY_AFTER: &str = "1";
 const JSON: &str = "application/json; charset=utf-8";
 
 impl Answer {
@@ -62,6 +64,9 @@ impl IntoResponse for Answer {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.refused == Some(Code::Busy) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
         response
     }
 }

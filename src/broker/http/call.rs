@@ -10,19 +10,19 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
-use futures_util::StreamExt;
 
 use super::answer::Answer;
 use super::v2;
-use crate::broker::auth::{Credentials, Signed};
+use crate::broker::auth::{Credentials, Refusal, Signed};
 use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
+use crate::intake::room::{Bounds, Kept, NoBody, Place, measure};
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::route::{self, ParcelRoute, Route};
 use crate::proto::dsh::v1::{MAX_BODY, signing};
 
-/// How long a body may take.
+/// How long a body may take, once there is room for it.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// A request: where it was meant for, and what came of reading it.
@@ -49,6 +49,8 @@ pub(super) struct Caller {
     pub(super) body: Vec<u8>,
     /// The answer when there is no such route.
     pub(super) no_route: ApiError,
+    /// The body's.
+    pub(super) _place: Place,
 }
 
 impl FromRequest<Arc<Service>> for Asked {
@@ -98,31 +100,50 @@ impl Call {
             service.auth.admit(address)?;
         }
         let limit = Limit::of(&route, service);
-        let body = if has_body(&parts.method) { read(body, limit, service).await? } else { Vec::new() };
+        let Kept { bytes: body, place } = if has_body(&parts.method) {
+            if let Err(refusal) = expects(service, &parts.headers, is_v2) {
+                // What is too long is refused for that, whoever sends it: so does the reference.
+                measure(body, limit.bounds(), &service.clock).await.map_err(|why| limit.refusal(why))?;
+                return Err(service.auth.refuse(refusal).into());
+            }
+            let read = service.room.read(body, limit.bounds(), &service.clock).await;
+            read.map_err(|why| limit.refusal(why))?
+        } else {
+            Kept::default()
+        };
         if is_v2 {
-            return Ok(Self::ByV2(v2::Caller::authenticated(
-                service,
-                &parts,
-                (&target, &path, route),
-                body,
-            )?));
+            let caller = v2::Caller::authenticated(service, &parts, (&target, &path, route), (body, place))?;
+            return Ok(Self::ByV2(caller));
         }
         let signed = Signed { method: parts.method.as_str(), target: &target, body: &body };
-        let agent = authenticate(service, &parts.headers, signed)?;
+        let given = Given::of(&parts.headers);
+        let agent = service.auth.authenticate(given.credentials(), signed)?;
         let no_route = ApiError::not_found(parts.method.as_str(), &path);
-        Ok(Self::By(Caller { agent, route, body, no_route }))
+        Ok(Self::By(Caller { agent, route, body, no_route, _place: place }))
     }
 }
 
-fn authenticate(service: &Service, headers: &HeaderMap, signed: Signed<'_>) -> Result<AgentName, ApiError> {
-    let [agent, timestamp, signature] =
-        [signing::AGENT_HEADER, signing::TIMESTAMP_HEADER, signing::SIGNATURE_HEADER]
-            .map(|name| header(headers, name));
-    let given = match (&agent, &timestamp, &signature) {
-        (Some(agent), Some(timestamp), Some(signature)) => Some(Credentials { agent, timestamp, signature }),
-        _ => None,
-    };
-    service.auth.authenticate(given, signed)
+/// What is wrong with a request before its body is known.
+fn expects(service: &Service, headers: &HeaderMap, is_v2: bool) -> Result<(), Refusal> {
+    if is_v2 {
+        return v2::expects(service, headers).map_err(Refusal::Plain);
+    }
+    service.auth.expects(Given::of(headers).credentials())
+}
+
+/// The agent, the time and the signature of a v1 request, as far as it has them.
+struct Given([Option<String>; 3]);
+
+impl Given {
+    fn of(headers: &HeaderMap) -> Self {
+        let names = [signing::AGENT_HEADER, signing::TIMESTAMP_HEADER, signing::SIGNATURE_HEADER];
+        Self(names.map(|name| header(headers, name)))
+    }
+
+    fn credentials(&self) -> Option<Credentials<'_>> {
+        let [Some(agent), Some(timestamp), Some(signature)] = &self.0 else { return None };
+        Some(Credentials { agent, timestamp, signature })
+    }
 }
 
 /// A header that says something. Repeated ones are joined, bytes are read as Latin-1: so does the reference.
@@ -157,32 +178,21 @@ impl Limit {
         }
     }
 
-    fn refusal(self) -> ApiError {
-        match self.code {
-            Code::TooLarge => {
+    const fn bounds(self) -> Bounds {
+        Bounds { bytes: self.bytes, time: BODY_TIME }
+    }
+
+    fn refusal(self, why: NoBody) -> ApiError {
+        match (why, self.code) {
+            (NoBody::TooLarge, Code::TooLarge) => {
                 ApiError::new(self.code, format!("files are over the limit of {} bytes, zipped", self.bytes))
             }
-            code => ApiError::new(code, "body too large"),
+            (NoBody::TooLarge, code) => ApiError::new(code, "body too large"),
+            (NoBody::TooSlow, _) => ApiError::bad_request("the body took too long"),
+            (NoBody::Broken, _) => ApiError::bad_request("the body did not arrive"),
+            (NoBody::NoRoom, _) => {
+                ApiError::new(Code::Busy, "too much is being sent at the same time; try again")
+            }
         }
     }
-}
-
-async fn read(body: Body, limit: Limit, service: &Service) -> Result<Vec<u8>, ApiError> {
-    tokio::select! {
-        body = collect(body, limit) => body,
-        () = service.clock.sleep(BODY_TIME) => Err(ApiError::bad_request("the body took too long")),
-    }
-}
-
-async fn collect(body: Body, limit: Limit) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
-    let mut chunks = body.into_data_stream();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| ApiError::bad_request("the body did not arrive"))?;
-        if bytes.len() + chunk.len() > limit.bytes {
-            return Err(limit.refusal());
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }

@@ -37,7 +37,7 @@ async fn health(service: &Service) -> Answered {
 }
 
 async fn by_route(service: &Service, caller: Caller) -> Answered {
-    let Caller { agent, route, body, no_route } = caller;
+    let Caller { agent, route, body, no_route, _place } = caller;
     match (route, service.carrier.parcels()) {
         (Route::Parcel(asked), Some(parcels)) => by_parcel(parcels, agent, asked, body).await,
         (route, _) => by_text(service, agent, route, body, no_route).await,

@@ -60,7 +60,8 @@ async fn a_connection_that_goes_idle_is_closed() {
 #[tokio::test]
 async fn half_a_body_is_answered_when_its_time_is_over() {
     let (mut client, clock, _open) = connected();
-    let head = "POST /register HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n{";
+    let head = "POST /register HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-relay-agent: alpha\r\n\
+        x-relay-timestamp: 1700000000\r\nx-relay-signature: any\r\ncontent-length: 10\r\n\r\n{";
     client.write_all(head.as_bytes()).await.unwrap();
     while clock.sleepers() == 0 {
         tokio::task::yield_now().await;

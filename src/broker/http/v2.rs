@@ -1,5 +1,6 @@
 //! The second generation on the network: its headers, and one handler per route.
 
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::answer::Answer;
@@ -8,6 +9,7 @@ use super::handlers::by_parcel;
 use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
 use crate::broker::v2::auth::{Credentials, Request};
+use crate::intake::room::Place;
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::js;
 use crate::proto::dsh::v1::route::{ParcelRoute, Route as AnyRoute};
@@ -21,6 +23,8 @@ use crate::store::v2::Action;
 pub(super) struct Caller {
     agent: Name,
     asked: Asked,
+    /// The body's.
+    _place: Place,
 }
 
 enum Asked {
@@ -48,37 +52,50 @@ impl Caller {
         service: &Service,
         parts: &Parts,
         (target, path, any): (&str, &str, AnyRoute),
-        body: Vec<u8>,
+        (body, place): (Vec<u8>, Place),
     ) -> Result<Self, ApiError> {
         let method = parts.method.as_str();
         if let (AnyRoute::Parcel(asked), Some(_)) = (any, service.carrier.parcels()) {
-            let agent = authenticate(service, parts, Request { method, target, body: &body })?;
-            return Ok(Self { agent, asked: Asked::Parcel(asked, body) });
+            let agent = authenticate(service, &parts.headers, Request { method, target, body: &body })?;
+            return Ok(Self { agent, asked: Asked::Parcel(asked, body), _place: place });
         }
         // The reference decodes before it verifies: what is no UTF-8 is signed as it is read.
         let body = String::from_utf8_lossy(&body).into_owned();
-        let agent = authenticate(service, parts, Request { method, target, body: body.as_bytes() })?;
+        let agent = authenticate(service, &parts.headers, Request { method, target, body: body.as_bytes() })?;
         let no_route = || ApiError::new(Code::NotFound, format!("no v2 route {method} {path}"));
         let route = route::parse(method, path).ok_or_else(no_route)?;
-        Ok(Self { agent, asked: Asked::Text(route, body) })
+        Ok(Self { agent, asked: Asked::Text(route, body), _place: place })
     }
 }
 
-fn authenticate(service: &Service, parts: &Parts, request: Request<'_>) -> Result<Name, ApiError> {
-    let [agent, key, timestamp, signature] = [AGENT_HEADER, KEY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER]
-        .map(|name| header(&parts.headers, name));
-    let key_id = key.as_deref().map(js::trim).filter(|id| !id.is_empty());
-    let given = match (agent.as_deref().map(js::trim), &timestamp, &signature) {
-        (Some(agent), Some(timestamp), Some(signature)) if !agent.is_empty() => {
-            Some(Credentials { agent, key_id, timestamp, signature })
-        }
-        _ => None,
-    };
-    service.v2.keyrings.authenticate(given, request)
+fn authenticate(service: &Service, headers: &HeaderMap, request: Request<'_>) -> Result<Name, ApiError> {
+    service.v2.keyrings.authenticate(Given::of(headers).credentials(), request)
+}
+
+/// What is wrong with a request before its body is known.
+pub(super) fn expects(service: &Service, headers: &HeaderMap) -> Result<(), ApiError> {
+    service.v2.keyrings.expects(Given::of(headers).credentials())
+}
+
+/// The agent, the key, the time and the signature of a request, as far as it has them.
+struct Given([Option<String>; 4]);
+
+impl Given {
+    fn of(headers: &HeaderMap) -> Self {
+        let names = [AGENT_HEADER, KEY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER];
+        Self(names.map(|name| header(headers, name)))
+    }
+
+    fn credentials(&self) -> Option<Credentials<'_>> {
+        let [Some(agent), key, Some(timestamp), Some(signature)] = &self.0 else { return None };
+        let agent = js::trim(agent);
+        let key_id = key.as_deref().map(js::trim).filter(|id| !id.is_empty());
+        (!agent.is_empty()).then_some(Credentials { agent, key_id, timestamp, signature })
+    }
 }
 
 pub(super) async fn by_route(service: &Service, caller: Caller) -> Result<Answer, ApiError> {
-    let Caller { agent, asked } = caller;
+    let Caller { agent, asked, _place } = caller;
     let (route, body) = match (asked, service.carrier.parcels()) {
         (Asked::Text(route, body), _) => (route, body),
         (Asked::Parcel(asked, body), Some(parcels)) => {

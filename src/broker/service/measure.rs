@@ -24,6 +24,7 @@ impl Service {
             ages: loads.map(|load| load.oldest_queued.map(|at| now.since(at)).unwrap_or_default()),
             loads,
             pulling: [self.wakeups.held(), self.v2.pulling()],
+            bodies: self.room.used(),
             commits: self.store.db().commits(),
             carried: self.carrier.carried().await.map_err(busy)?,
         }))

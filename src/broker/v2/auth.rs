@@ -67,6 +67,25 @@ impl Keyrings {
         given: Option<Credentials<'_>>,
         request: Request<'_>,
     ) -> Result<Name, ApiError> {
+        let (given, agent, key) = self.known(given)?;
+        let Request { method, target, body } = request;
+        let Credentials { key_id, timestamp, signature, .. } = given;
+        let signed = Signed { agent: agent.as_str(), key_id, timestamp, method, target, body };
+        if !hmac::verify_hex(key.secret.expose().as_bytes(), &[signed.text().as_bytes()], signature) {
+            return Err(failure(&agent, "invalid signature"));
+        }
+        Ok(agent)
+    }
+
+    /// What [`Keyrings::authenticate`] would refuse whatever the body is.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn expects(&self, given: Option<Credentials<'_>>) -> Result<(), ApiError> {
+        self.known(given).map(drop)
+    }
+
+    fn known<'a>(&self, given: Option<Credentials<'a>>) -> Result<(Credentials<'a>, Name, &Key), ApiError> {
         let given = given.ok_or_else(|| ApiError::unauthenticated("missing authentication headers"))?;
         let agent = Name::of_caller(given.agent)
             .ok_or_else(|| ApiError::unauthenticated("an agent's name is no address"))?;
@@ -78,13 +97,7 @@ impl Keyrings {
         if !is_recent(given.timestamp, now.secs()) {
             return Err(failure(&agent, "timestamp skew"));
         }
-        let Request { method, target, body } = request;
-        let Credentials { key_id, timestamp, signature, .. } = given;
-        let signed = Signed { agent: agent.as_str(), key_id, timestamp, method, target, body };
-        if !hmac::verify_hex(key.secret.expose().as_bytes(), &[signed.text().as_bytes()], signature) {
-            return Err(failure(&agent, "invalid signature"));
-        }
-        Ok(agent)
+        Ok((given, agent, key))
     }
 
     fn key(&self, agent: &Name, id: Option<&str>) -> Result<&Key, ApiError> {

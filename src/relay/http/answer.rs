@@ -33,8 +33,13 @@ impl IntoResponse for RelayError {
         let body = self.body();
         let status = StatusCode::from_u16(body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(body)).into_response();
-        if let Self::TooMany(wait) = self {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        let retry_after = match self {
+            Self::TooMany(wait) => Some(wait.as_secs() + 1),
+            Self::NoRoom => Some(1),
+            _ => None,
+        };
+        if let Some(secs) = retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
         }
         response
     }

@@ -5,17 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 
-use super::frame::UsedVersion;
+use super::frame::Noted;
 use crate::crypto::json;
 use crate::domain::nearby::is_nearby;
+use crate::intake::room::{Bounds, NoBody};
 use crate::proto::redsyn::address::{AgentAddress, Name};
 use crate::proto::redsyn::ids::{MessageId, VERSION_HEADER};
 use crate::relay::{RelayError, Service, Settings, versions};
@@ -24,7 +23,7 @@ use crate::store::relay;
 /// The most bytes of a JSON body: 5 MB of zip are 6.7 MB of base64, and body and refs come on top.
 const JSON_LIMIT: usize = 8 * 1024 * 1024;
 const FORWARDED_FOR: &str = "x-forwarded-for";
-/// How long a body may take to arrive.
+/// How long a body may take to arrive, once there is room for it.
 const BODY_TIME: Duration = Duration::from_secs(60);
 
 /// The socket's other end, put there by the server.
@@ -49,8 +48,8 @@ impl FromRequestParts<Arc<Service>> for Caller {
             None => Some(pinned),
             Some(asked) => versions::known(asked.trim()),
         };
-        if let Some(used) = parts.extensions.get::<UsedVersion>() {
-            used.set(known.unwrap_or(pinned));
+        if let Some(noted) = parts.extensions.get::<Noted>() {
+            noted.version(known.unwrap_or(pinned));
         }
         match (known, asked) {
             (None, Some(asked)) => Err(RelayError::UnknownVersion(asked.chars().take(60).collect())),
@@ -229,31 +228,24 @@ impl FromRequest<Arc<Service>> for Json {
     type Rejection = RelayError;
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, RelayError> {
-        let bytes = tokio::select! {
-            bytes = read_limited(request.into_body()) => bytes?,
-            () = service.clock().sleep(BODY_TIME) => return Err(RelayError::TooSlow),
-        };
-        if bytes.is_empty() {
+        let (parts, body) = request.into_parts();
+        let bounds = Bounds { bytes: JSON_LIMIT, time: BODY_TIME };
+        let kept = service.room.read(body, bounds, service.clock()).await.map_err(|why| match why {
+            NoBody::TooLarge => RelayError::TooLarge("the body is over 8 MB".into()),
+            NoBody::TooSlow => RelayError::TooSlow,
+            NoBody::Broken => RelayError::NotJson("the body did not arrive whole".into()),
+            NoBody::NoRoom => RelayError::NoRoom,
+        })?;
+        if kept.bytes.is_empty() {
             return Err(RelayError::NotJson("a JSON body is required".into()));
         }
-        json::parse(&bytes).map(Self).map_err(|error| RelayError::NotJson(error.to_string()))
-    }
-}
-
-async fn read_limited(body: Body) -> Result<axum::body::Bytes, RelayError> {
-    let too_large = || RelayError::TooLarge("the body is over 8 MB".into());
-    // What says its length need not be read to be refused.
-    if body.size_hint().lower() > JSON_LIMIT as u64 {
-        return Err(too_large());
-    }
-    let read = Limited::new(body, JSON_LIMIT).collect().await;
-    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            too_large()
-        } else {
-            RelayError::NotJson("the body did not arrive whole".into())
+        let parsed = json::parse(&kept.bytes).map_err(|error| RelayError::NotJson(error.to_string()))?;
+        // What was parsed is as large.
+        if let Some(noted) = parts.extensions.get::<Noted>() {
+            noted.place(kept.place);
         }
-    })
+        Ok(Self(parsed))
+    }
 }
 
 /// A JSON object.

@@ -18,18 +18,32 @@ use hyper_util::service::TowerToHyperService;
 
 use super::date::http_date;
 use super::extract::{Peer, client_of};
+use crate::intake::room::Place;
 use crate::proto::redsyn::ids::VERSION_HEADER;
 use crate::relay::metrics::Counter;
 use crate::relay::{RelayError, Service, versions};
 
-/// The API date of this call, once it is known who calls and what they asked for.
+/// What is noted of a call while it is answered. One piece of memory for all of it: held polls are many.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UsedVersion(Arc<OnceLock<&'static str>>);
+pub(super) struct Noted(Arc<Notes>);
 
-impl UsedVersion {
-    pub(super) fn set(&self, version: &'static str) {
+#[derive(Debug, Default)]
+struct Notes {
+    /// The API date, once it is known who calls and what they asked for.
+    version: OnceLock<&'static str>,
+    /// The body's place, until the call is answered.
+    place: OnceLock<Place>,
+}
+
+impl Noted {
+    pub(super) fn version(&self, version: &'static str) {
         // Set once per call; a second value would be the same.
-        let _ = self.0.set(version);
+        let _ = self.0.version.set(version);
+    }
+
+    pub(super) fn place(&self, place: Place) {
+        // A call has one body.
+        let _ = self.0.place.set(place);
     }
 }
 
@@ -65,27 +79,27 @@ where
 
     fn call(&self, request: hyper::Request<B>) -> Self::Future {
         let mut request = request.map(Body::new);
-        let (service, version) = (Arc::clone(&self.service), UsedVersion::default());
+        let (service, noted) = (Arc::clone(&self.service), Noted::default());
         request.extensions_mut().insert(Peer(self.peer));
-        request.extensions_mut().insert(version.clone());
+        request.extensions_mut().insert(noted.clone());
         if let Err(error) = self.admit(&request) {
-            let refused = finish(&service, &version, error.into_response());
+            let refused = finish(&service, &noted, error.into_response());
             return Box::pin(std::future::ready(Ok(refused)));
         }
         let answer = self.app.call(request);
-        Box::pin(answer.map(move |answer| Ok(finish(&service, &version, answer?))))
+        Box::pin(answer.map(move |answer| Ok(finish(&service, &noted, answer?))))
     }
 }
 
 /// Errors have it, too. Clients correct their clock by the second.
-fn finish(service: &Service, version: &UsedVersion, mut response: Response) -> Response {
+fn finish(service: &Service, noted: &Noted, mut response: Response) -> Response {
     let counter = match response.status().as_u16() {
         ..400 => Counter::AnswersOk,
         400..500 => Counter::AnswersRefused,
         _ => Counter::AnswersFailed,
     };
     service.metrics().add(counter, 1);
-    let used = version.0.get().copied().unwrap_or(versions::NEWEST);
+    let used = noted.0.version.get().copied().unwrap_or(versions::NEWEST);
     let headers = response.headers_mut();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(used));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

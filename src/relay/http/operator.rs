@@ -26,6 +26,6 @@ pub(super) async fn metrics(
     if !nearby && !service.settings().remote_metrics {
         return Err(RelayError::NoSuchCall);
     }
-    let text = service.metrics().to_text(service.held_mailboxes());
+    let text = service.metrics().to_text(service.held_mailboxes(), service.body_bytes());
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }

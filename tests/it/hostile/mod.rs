@@ -5,6 +5,7 @@ mod bodies;
 mod broker;
 mod bytes;
 mod endpoints;
+mod floods;
 mod halves;
 mod heads;
 mod large;

@@ -100,6 +100,64 @@ async fn a_body_that_does_not_arrive_is_408_after_a_minute() {
     assert!(answer.contains("redsyn-version: 2026-09-25\r\n"), "{answer}");
 }
 
+/// A client that has announced a large body and has been told to send it, or why not.
+async fn announced(bench: &Bench, credentials: &str) -> (TcpStream, String) {
+    let mut stream = connect(&bench.ana.base_url).await;
+    let head = format!(
+        "POST /redsyn/v1/messages HTTP/1.1\r\nHost: relay\r\n{credentials}\
+         Content-Length: 8000000\r\nExpect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = vec![0; 4096];
+    let length = soon(stream.read(&mut said)).await.unwrap();
+    said.truncate(length);
+    (stream, String::from_utf8(said).unwrap())
+}
+
+#[tokio::test]
+async fn large_bodies_of_known_nodes_have_their_room_and_wait_for_it() {
+    const ROOM: usize = 16 * 1024 * 1024;
+    let bench = Bench::start_as(Settings { body_room: ROOM, ..Settings::default() }).await;
+    let known = format!("Authorization: Bearer {}\r\n", bench.ana.token);
+    for stranger in ["", "Authorization: Bearer guess\r\n"] {
+        let (_stream, said) = announced(&bench, stranger).await;
+        assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
+    }
+    assert_eq!(bench.service.body_bytes(), 0);
+    let mut sending = Vec::new();
+    for _ in 0..2 {
+        let (stream, said) = announced(&bench, &known).await;
+        assert_eq!(said, "HTTP/1.1 100 Continue\r\n\r\n");
+        sending.push(stream);
+    }
+    let third = async {
+        let (_stream, said) = announced(&bench, &known).await;
+        said
+    };
+    let time = async {
+        // What is left is set aside for who is next, so it waits now.
+        while bench.service.body_bytes() < ROOM {
+            tokio::task::yield_now().await;
+        }
+        bench.advance(5);
+    };
+    let (refused, ()) = soon(async { tokio::join!(third, time) }).await;
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: 1\r\n"), "{refused}");
+    assert!(refused.contains("\"status\":503"), "{refused}");
+    // What is small waits for nobody.
+    bench.ana.announce(CLOSE, json!({})).await.is(201);
+    bench.ana.send(&request("m1", CLOSE, "close")).await.is(201);
+    drop(sending);
+    soon(async {
+        while bench.service.body_bytes() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (_stream, said) = announced(&bench, &known).await;
+    assert_eq!(said, "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
 #[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
     let (relay, _folder) = impatient().await;

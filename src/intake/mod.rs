@@ -1,6 +1,8 @@
-//! What both servers do with the rest of a request that is refused before it was read: read it too, within bounds.
-//! A socket that is closed with unread bytes is reset, and a client that sends everything before it reads would never
-//! see why. Knows nothing of what a request means.
+//! What both servers do with bodies. One that is taken is kept in a [`room`] of limited size. The rest of one that is
+//! refused before it was read is read too, within bounds: a socket that is closed with unread bytes is reset, and a
+//! client that sends everything before it reads would never see why. Knows nothing of what a request means.
+
+pub mod room;
 
 use std::future::Future;
 use std::pin::{Pin, pin};

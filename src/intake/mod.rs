@@ -18,6 +18,9 @@ use hyper::service::Service;
 
 use crate::domain::clock::SharedClock;
 
+/// How large a connection's buffer may grow, in bytes: twice the longest head that the Node broker takes. hyper's own
+/// bound is twelve times as much, and a connection that sends a large body reaches it.
+pub const BUFFER: usize = 32 * 1024;
 /// How much is read of what nobody wants: twice the largest body that either server takes.
 const MOST: u64 = 16 * 1024 * 1024;
 /// How long after its start a request is still read for this: what an ordinary line needs for as much.

@@ -19,7 +19,7 @@ use super::handlers::handle;
 use crate::broker::service::Service;
 use crate::broker::sweep;
 use crate::domain::clock::SharedClock;
-use crate::intake::Intake;
+use crate::intake::{BUFFER, Intake};
 use crate::store::StoreError;
 
 /// How long a client may take over the head of a request, and how long a connection may idle.
@@ -93,6 +93,7 @@ where
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        .max_buf_size(BUFFER)
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(stream), Intake::new(TowerToHyperService::new(routes), clock));
     if let Err(error) = watcher.watch(connection).await {

@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::frame::Framed;
 use super::router;
-use crate::intake::Intake;
+use crate::intake::{BUFFER, Intake};
 use crate::relay::Service;
 
 /// How long a TLS handshake may take: three round trips over the worst network.
@@ -153,6 +153,7 @@ where
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        .max_buf_size(BUFFER)
         .header_read_timeout(service.settings().head_time)
         .serve_connection(TokioIo::new(stream), app);
     let counted = Counted::new(service);

@@ -221,3 +221,15 @@ fn what_is_no_http_ends_its_connection() {
     besieged.nothing_but(&BTreeSet::new());
     besieged.still_works();
 }
+
+/// What a connection may hold in memory. The Node broker takes heads of 16 KiB.
+#[test]
+fn a_head_may_be_as_long_as_the_reference_takes_it_and_not_much_longer() {
+    let mut besieged = Besieged::start();
+    for (length, status) in [(16 * 1024, 200), (40 * 1024, 431)] {
+        let padding = "x".repeat(length - 50);
+        let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {padding}\r\n\r\n");
+        assert_eq!(besieged.exchange(head.as_bytes(), false).unwrap().status, status, "{length}");
+    }
+    besieged.still_works();
+}

@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("config", &["crypto", "proto", "domain"]),
     ("store", &["crypto", "proto", "domain", "config"]),
     // Of no layer in particular: what its calls mean is told by whoever runs it, a node or a relay.
-    ("admin", &["crypto"]),
+    ("admin", &["crypto", "domain"]),
     // What the two servers share below HTTP's meaning.
     ("intake", &["domain"]),
     ("broker", &["crypto", "proto", "domain", "config", "store", "intake"]),

@@ -52,6 +52,7 @@ pub struct Service {
     pub(super) carrier: Arc<dyn Carrier>,
     acl: Acl,
     configured: Vec<AgentName>,
+    host: String,
     lease_seconds: u32,
     max_attempts: u32,
     pub(super) message_ttl: Duration,
@@ -98,6 +99,7 @@ impl Service {
                 lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
             ),
             configured: config.agents.0.keys().cloned().collect(),
+            host: config.broker.host.clone(),
             lease_seconds: config.broker.lease_seconds,
             max_attempts: config.broker.max_attempts,
             message_ttl: config.broker.message_ttl,
@@ -111,6 +113,11 @@ impl Service {
             random,
             carrier,
         }
+    }
+
+    /// By which name, or address, it is told to listen.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     pub fn about(&self) -> answer::About {

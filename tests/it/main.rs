@@ -14,6 +14,7 @@ mod conformance;
 mod fuzz_seeds;
 mod golden;
 mod hostile;
+mod hosts;
 mod life;
 mod metrics;
 mod node_shim;

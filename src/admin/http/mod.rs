@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 
 use super::Administrator;
 use crate::crypto::secret::Secret;
+use crate::domain::nearby::is_called_by_our_name;
 
 /// A request is a command with a name or two.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -49,6 +50,13 @@ pub async fn serve(
 }
 
 async fn call(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    let hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    if !is_called_by_our_name(hosts, "localhost") {
+        return answer(
+            StatusCode::FORBIDDEN,
+            &json!({"error": "the Host of this request is not this machine"}),
+        );
+    }
     // Before the body means anything. The comparison takes the same time wherever it fails.
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();

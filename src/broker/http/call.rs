@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, FromRequest, Request};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::HOST;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 
 use super::answer::Answer;
 use super::v2;
 use crate::broker::auth::{Credentials, Refusal, Signed};
 use crate::broker::metrics::Endpoint;
 use crate::broker::service::Service;
+use crate::domain::nearby::is_called_by_our_name;
 use crate::intake::room::{Bounds, Kept, NoBody, Place, measure};
 use crate::proto::dsh::error::{ApiError, Code};
 use crate::proto::dsh::names::AgentName;
@@ -24,6 +26,14 @@ use crate::proto::dsh::v1::{MAX_BODY, signing};
 
 /// How long a body may take, once there is room for it.
 const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Between whom a connection is; put there by the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) peer: SocketAddr,
+    /// We listen on loopback alone.
+    pub(super) is_local: bool,
+}
 
 /// A request: where it was meant for, and what came of reading it.
 pub(super) struct Asked {
@@ -60,8 +70,16 @@ impl FromRequest<Arc<Service>> for Asked {
         let (parts, body) = request.into_parts();
         let target = parts.uri.to_string();
         let (mut route, path) = route::parse(parts.method.as_str(), &target);
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-        if route == Route::Metrics && !service.shows_metrics(peer, |name| parts.headers.contains_key(name)) {
+        let ends = parts.extensions.get::<Ends>().copied();
+        let peer = ends.map(|ends| ends.peer.ip());
+        let hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+        let is_for_us = is_called_by_our_name(hosts, service.host());
+        let is_refused = !is_for_us && ends.is_some_and(|ends| ends.is_local);
+        let has_header = |name: &str| parts.headers.contains_key(name);
+        if route == Route::Metrics
+            && !is_refused
+            && !service.shows_metrics(peer.filter(|_| is_for_us), has_header)
+        {
             route = Route::Unknown;
         }
         let open = match route {
@@ -76,11 +94,18 @@ impl FromRequest<Arc<Service>> for Asked {
             _ => Endpoint::of(&route),
         };
         let call = match open {
+            // What is signed is from somebody who has a secret, whatever they call us.
+            Some(_) if is_refused => Err(not_our_name().into()),
             Some(call) => Ok(call),
             None => Call::signed(Head { parts, target, path, route, is_v2, peer }, body, service).await,
         };
         Ok(Self { endpoint, call })
     }
+}
+
+fn not_our_name() -> ApiError {
+    let why = "the Host of this request is no name of this broker; call it by its address or as localhost";
+    ApiError::new(Code::Forbidden, why)
 }
 
 /// The head of a request that must be signed.

@@ -1,11 +1,9 @@
 //! Accepts connections until it is told to stop, then lets the requests under way finish.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::call::Ends;
 use super::handlers::handle;
 use crate::broker::service::Service;
 use crate::broker::sweep;
@@ -42,6 +41,8 @@ pub async fn serve(
     sweep::once(&service).await?;
     sweep::once_v2(&service).await?;
     let routes = Router::new().fallback(handle).with_state(service.clone());
+    // An address that cannot be told is no reason to show more.
+    let is_local = listener.local_addr().map_or(true, |address| address.ip().is_loopback());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
@@ -52,9 +53,10 @@ pub async fn serve(
             () = &mut sweeping => {}
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => {
+                Ok((stream, peer)) => {
                     let (routes, clock) = (routes.clone(), service.clock.clone());
-                    connections.spawn(connect(stream, address, routes, clock, graceful.watcher()));
+                    let ends = Ends { peer, is_local };
+                    connections.spawn(connect(stream, ends, routes, clock, graceful.watcher()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "connection_not_accepted");
@@ -73,18 +75,12 @@ pub async fn serve(
     Ok(())
 }
 
-async fn connect(
-    stream: TcpStream,
-    address: SocketAddr,
-    routes: Router,
-    clock: SharedClock,
-    watcher: Watcher,
-) {
+async fn connect(stream: TcpStream, ends: Ends, routes: Router, clock: SharedClock, watcher: Watcher) {
     // Answers are small and whole; waiting to fill a packet only delays them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "nodelay_not_set");
     }
-    talk(stream, routes.layer(Extension(ConnectInfo(address))), clock, watcher).await;
+    talk(stream, routes.layer(Extension(ends)), clock, watcher).await;
 }
 
 async fn talk<S>(stream: S, routes: Router, clock: SharedClock, watcher: Watcher)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http_body_util::{BodyExt, Full, Limited};
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::extract::bearer;
 use crate::crypto::secret::Secret;
+use crate::domain::nearby::is_called_by_our_name;
 use crate::relay::admin::AdminCommand;
 use crate::relay::{RelayError, Service};
 
@@ -59,6 +60,10 @@ async fn command(State(door): State<Door>, request: Request) -> Response {
 }
 
 async fn run(door: &Door, request: Request) -> Result<Value, RelayError> {
+    let hosts = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
+    if !is_called_by_our_name(hosts, "localhost") {
+        return Err(RelayError::NoSuchCall);
+    }
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(bearer).ok_or(RelayError::NoToken)?;
     if !door.token.matches(token) {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, HOST};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap};
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::frame::Noted;
 use crate::crypto::json;
-use crate::domain::nearby::is_nearby;
+use crate::domain::nearby::{is_called_by_our_name, is_nearby};
 use crate::intake::room::{Bounds, NoBody};
 use crate::proto::redsyn::address::{AgentAddress, Name};
 use crate::proto::redsyn::ids::{MessageId, VERSION_HEADER};
@@ -88,7 +88,7 @@ pub(super) fn client_of(headers: &HeaderMap, extensions: &Extensions, settings: 
     client_ip(peer.ip().to_canonical(), &forwarded, trusted)
 }
 
-/// Whether a call comes from this machine itself.
+/// Whether a call comes from this machine itself, and from no web page that lets its own name point to it.
 #[derive(Debug)]
 pub(super) struct Nearby(pub(super) bool);
 
@@ -98,7 +98,9 @@ impl FromRequestParts<Arc<Service>> for Nearby {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Service>) -> Result<Self, RelayError> {
         let has_header = |name: &str| parts.headers.contains_key(name);
         let peer = parts.extensions.get::<Peer>();
-        Ok(Self(peer.is_some_and(|Peer(peer)| is_nearby(peer.ip(), has_header))))
+        let hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+        let is_for_us = is_called_by_our_name(hosts, "localhost");
+        Ok(Self(is_for_us && peer.is_some_and(|Peer(peer)| is_nearby(peer.ip(), has_header))))
     }
 }
 

@@ -79,7 +79,8 @@ impl<'a> Wire<'a> {
 
     /// Up to where `content-length` would stand.
     pub(super) fn head(&self, by: By) -> Vec<u8> {
-        let mut head = [self.method.as_bytes(), b" ", &self.target, b" HTTP/1.1\r\nhost: x\r\n"].concat();
+        let mut head =
+            [self.method.as_bytes(), b" ", &self.target, b" HTTP/1.1\r\nhost: localhost\r\n"].concat();
         let mut add = |name: &[u8], value: &[u8]| head.extend([name, b": ", value, b"\r\n"].concat());
         if let Some(content_type) = self.content_type {
             add(b"content-type", content_type);

@@ -79,7 +79,7 @@ impl Client {
         let credentials =
             if known { format!("authorization: Bearer {}\r\n", self.token) } else { String::new() };
         let length = body.len();
-        let rest = format!(" HTTP/1.1\r\nhost: x\r\n{credentials}content-length: {length}\r\n\r\n");
+        let rest = format!(" HTTP/1.1\r\nhost: localhost\r\n{credentials}content-length: {length}\r\n\r\n");
         let bytes = [method.as_bytes(), b" ", target, rest.as_bytes(), body].concat();
         let mut connection = self.connection.take().unwrap_or_else(|| Connection::open(self.port));
         let shown = || {

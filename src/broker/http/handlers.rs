@@ -40,6 +40,8 @@ async fn by_route(service: &Service, caller: Caller) -> Answered {
     let Caller { agent, route, body, no_route, _place } = caller;
     match (route, service.carrier.parcels()) {
         (Route::Parcel(asked), Some(parcels)) => by_parcel(parcels, agent, asked, body).await,
+        // Whatever the body is.
+        (Route::Parcel(_) | Route::Unknown, _) => Err(no_route),
         (route, _) => by_text(service, agent, route, body, no_route).await,
     }
 }

@@ -141,3 +141,24 @@ fn strangers_and_forgers_get_nowhere() {
         besieged.still_works();
     }
 }
+
+/// Whether there is such a route is said before whether a body is text.
+#[test]
+fn where_there_is_no_route_no_body_is_wrong() {
+    let mut besieged = Besieged::start();
+    for (method, target, status) in [
+        ("POST", "/nowhere", 404),
+        ("PUT", "/bridge/v1/files", 404),
+        ("POST", "/bridge/v1/messages/m1/cancel", 404),
+        ("POST", "/messages", 400),
+    ] {
+        for generation in [Generation::V1, Generation::V2] {
+            let endpoint = Endpoint { generation, method, target, members: &[], open: false };
+            let wire = Wire::of(&endpoint, b"PK\x03\x04\xff\xfe\x80".to_vec());
+            let (got, body) = besieged.send(&wire, By::Agent(ATTACKER));
+            let is_v1 = generation == Generation::V1;
+            assert_eq!(got, if is_v1 { status } else { 404 }, "{method} {target}: {}", body.as_json());
+        }
+    }
+    besieged.nothing_but(&BTreeSet::new());
+}

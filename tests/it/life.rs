@@ -27,23 +27,23 @@ async fn started(storage: &str) -> (tempfile::TempDir, LocalBroker) {
     (folder, broker)
 }
 
-/// Resolves once a pull of each generation is under way.
+/// Resolves once a pull of each of these generations is under way.
 #[cfg(unix)]
-async fn until_both_pull(broker: &LocalBroker) {
-    let both = async {
+async fn until_pulling(broker: &LocalBroker, generations: &[&str]) {
+    let all = async {
         loop {
             let page = http().get(format!("{}/metrics", broker.base())).send().await.unwrap();
             let page = page.text().await.unwrap();
-            let pulls = |generation: &str| {
+            let pulls = |generation: &&str| {
                 let line = format!("redsyn_broker_pulling_agents{{generation=\"{generation}\"}} 1");
                 page.lines().any(|one| one == line)
             };
-            if pulls("v1") && pulls("v2") {
+            if generations.iter().all(pulls) {
                 return;
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), both).await.expect("nobody pulls");
+    tokio::time::timeout(Duration::from_secs(30), all).await.expect("nobody pulls");
 }
 
 #[cfg(unix)]
@@ -55,7 +55,7 @@ async fn a_signal_to_stop_answers_held_pulls_empty_and_loses_nothing() {
         let (v1, v2) = (broker.agent("alpha"), V2Agent::new(&broker.base(), "s", "alpha"));
         let v1 = tokio::spawn(async move { v1.post("/v1/pull", &json!({"waitSeconds": 25})).await });
         let v2 = tokio::spawn(async move { v2.post("/v1/pull", &json!({"wait_seconds": 25})).await });
-        until_both_pull(&broker).await;
+        until_pulling(&broker, &["v1", "v2"]).await;
         assert_eq!(broker.terminate(), Some(0));
         assert_eq!(v1.await.unwrap().unwrap()["messages"], json!([]));
         assert_eq!(v2.await.unwrap().unwrap(), (200, json!({"messages": []})));
@@ -100,6 +100,92 @@ async fn a_signal_to_stop_under_load_loses_nothing_that_was_answered() {
             assert!(broker.statuses(&answered).await.iter().all(|status| status == "queued"));
         }
     }
+}
+
+/// The bytes of a signed message, and where its body begins.
+#[cfg(unix)]
+fn message(id: &str) -> (Vec<u8>, usize) {
+    let body = format!(r#"{{"to":"beta","id":"{id}","body":{{"text":"begun before the end"}}}}"#);
+    let timestamp = SystemClock.now().secs();
+    let signed = format!("POST\n/messages\n{timestamp}\n{body}");
+    let signature = hmac::sha256_hex(b"s", &[signed.as_bytes()]);
+    let head = format!(
+        "POST /messages HTTP/1.1\r\nhost: localhost\r\nx-relay-agent: alpha\r\n\
+         x-relay-timestamp: {timestamp}\r\nx-relay-signature: {signature}\r\n\
+         expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    (format!("{head}{body}").into_bytes(), head.len())
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_was_begun_before_a_signal_to_stop_is_taken_to_its_end() {
+    use std::io::{Read, Write};
+    for storage in ["sqlite", "jsonl"] {
+        for signal in ["-TERM", "-INT"] {
+            let (_folder, mut broker) = started(storage).await;
+            let (bytes, head) = message("m1");
+            let mut half =
+                std::net::TcpStream::connect(broker.base().strip_prefix("http://").unwrap()).unwrap();
+            half.set_nodelay(true).unwrap();
+            half.write_all(&bytes[..head]).unwrap();
+            let mut leave = [0; 25];
+            half.read_exact(&mut leave).unwrap();
+            assert!(leave.starts_with(b"HTTP/1.1 100 "), "the body is waited for");
+            half.write_all(&bytes[head..head + 20]).unwrap();
+            let pull = broker.agent("beta");
+            let pull = tokio::spawn(async move { pull.post("/v1/pull", &json!({"waitSeconds": 25})).await });
+            until_pulling(&broker, &["v1"]).await;
+            let process = broker.process();
+            process.signal(signal);
+            process.wait_for_log("stopping");
+            assert_eq!(pull.await.unwrap().unwrap()["messages"], json!([]));
+            half.write_all(&bytes[head + 20..]).unwrap();
+            let mut answer = String::new();
+            half.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 201 "), "{storage}: {answer}");
+            assert_eq!(broker.ended(), Some(0));
+            broker.start();
+            assert_eq!(broker.statuses(&["m1".into()]).await, ["queued"]);
+        }
+    }
+}
+
+/// What does not come is not waited for: the process has told in its exit code that it ended by itself.
+#[cfg(unix)]
+#[tokio::test]
+async fn half_a_message_does_not_keep_a_broker_from_its_end() {
+    use std::io::{Read, Write};
+    let (_folder, mut broker) = started("sqlite").await;
+    let (bytes, head) = message("m1");
+    let mut half = std::net::TcpStream::connect(broker.base().strip_prefix("http://").unwrap()).unwrap();
+    half.write_all(&bytes[..head]).unwrap();
+    half.read_exact(&mut [0; 25]).unwrap();
+    assert_eq!(broker.terminate(), Some(0));
+    broker.start();
+    assert_eq!(broker.statuses(&["m1".into()]).await, ["not_found"]);
+}
+
+/// `waitSeconds` and `wait_seconds` on the wire; how they are read is tested with their parsers.
+#[tokio::test]
+async fn a_wait_that_is_no_time_is_refused_and_none_is_answered_at_once() {
+    let (_folder, broker) = started("sqlite").await;
+    let (v1, v2) = (broker.agent("alpha"), V2Agent::new(&broker.base(), "s", "alpha"));
+    for none in [json!(0), json!(0.9), json!("0"), Value::Null] {
+        let pulled = v1.post("/v1/pull", &json!({ "waitSeconds": none })).await.unwrap();
+        assert_eq!(pulled["messages"], json!([]), "{none}");
+        let pulled = v2.post("/v1/pull", &json!({ "wait_seconds": none })).await.unwrap();
+        assert_eq!(pulled, (200, json!({"messages": []})), "{none}");
+    }
+    assert_eq!(v2.post("/v1/pull", &json!({"wait_seconds": -1})).await.unwrap().0, 200);
+    for wrong in [json!("soon"), json!("NaN"), json!({}), json!([1, 2])] {
+        let refused = v1.post("/v1/pull", &json!({ "waitSeconds": wrong })).await;
+        assert!(matches!(refused, Err(DshError::Refused { status: 400, .. })), "{wrong} {refused:?}");
+        assert_eq!(v2.post("/v1/pull", &json!({ "wait_seconds": wrong })).await.unwrap().0, 400, "{wrong}");
+    }
+    let refused = v1.post("/v1/pull", &json!({"waitSeconds": -1})).await;
+    assert!(matches!(refused, Err(DshError::Refused { status: 400, .. })), "{refused:?}");
 }
 
 #[cfg(unix)]

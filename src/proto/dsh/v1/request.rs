@@ -286,6 +286,7 @@ fn no_object() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::dsh::error::Code;
 
     fn send(body: &str) -> Result<Send, String> {
         Send::parse(body, &alpha()).map_err(|error| error.to_string())
@@ -343,6 +344,33 @@ mod tests {
             Pull::parse("{}", &alpha()).unwrap(),
             Pull { limit: 50, lease_seconds: None, wait_seconds: 0 }
         );
+    }
+
+    #[test]
+    fn a_wait_is_cut_at_the_longest_and_refused_when_it_is_no_time() {
+        let wait = |seconds: &str| {
+            Pull::parse(&format!(r#"{{"waitSeconds":{seconds}}}"#), &alpha()).map(|pull| pull.wait_seconds)
+        };
+        for (given, held) in [
+            ("0", 0),
+            ("-0.0", 0),
+            ("0.9", 0),
+            ("24.9", 24),
+            ("25", 25),
+            ("26", 25),
+            ("1e300", 25),
+            ("null", 0),
+            ("\"7\"", 7),
+            ("\" 0x10 \"", 16),
+            ("\"\"", 0),
+            ("true", 1),
+            ("[5]", 5),
+        ] {
+            assert_eq!(wait(given), Ok(held), "{given}");
+        }
+        for given in ["-1", "1e999", "-1e999", "\"-2\"", "\"soon\"", "\"NaN\"", "{}", "[1,2]"] {
+            assert_eq!(wait(given).map_err(|error| error.code()), Err(Code::BadRequest), "{given}");
+        }
     }
 
     #[test]

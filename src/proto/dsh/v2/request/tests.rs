@@ -102,7 +102,32 @@ fn limits_and_leases_of_a_pull_are_clamped_or_refused() {
     {
         assert_eq!(pull(json!({ "lease_seconds": given })).unwrap().lease_seconds, Some(seconds), "{given}");
     }
-    assert_eq!(pull(json!({"wait_seconds": 99})).unwrap().wait_seconds, 25);
+    for (given, held) in [
+        ("0", 0),
+        ("-1", 0),
+        ("-1e300", 0),
+        ("0.9", 0),
+        ("24.9", 24),
+        ("25", 25),
+        ("99", 25),
+        ("1e300", 25),
+        // Too large for a number: as if there were none.
+        ("1e999", 0),
+        ("null", 0),
+        ("\"7\"", 7),
+        ("\" 0x10 \"", 16),
+        ("\"\"", 0),
+        ("true", 1),
+        ("[5]", 5),
+    ] {
+        let body = format!(r#"{{"wait_seconds":{given}}}"#);
+        assert_eq!(Pull::parse(&body, &alpha()).unwrap().wait_seconds, held, "{given}");
+    }
+    for given in ["\"soon\"", "\"NaN\"", "\"Infinity\"", "{}", "[1,2]"] {
+        let body = format!(r#"{{"wait_seconds":{given}}}"#);
+        let refused = Pull::parse(&body, &alpha()).map_err(|error| error.code());
+        assert_eq!(refused, Err(Code::BadRequest), "{given}");
+    }
     for bad in [json!("abc"), json!({}), json!([1, 2]), json!("NaN"), json!("Infinity")] {
         assert_eq!(pull(json!({ "limit": bad })).unwrap_err().code(), Code::BadRequest);
     }

@@ -18,6 +18,7 @@ use super::options::Options;
 use super::outbound::InFlight;
 use super::presence::Presence;
 use super::spill;
+use crate::broker;
 use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
 use crate::broker::metrics::Carried;
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
@@ -225,7 +226,7 @@ impl BridgeCarrier {
         let wake = Arc::clone(&self.wake);
         self.store.depart(departure, move |_| wake.notify_one()).await.map_err(|error| {
             tracing::error!(%error, "outbound_not_kept");
-            ApiError::busy()
+            broker::busy(error)
         })
     }
 
@@ -255,7 +256,7 @@ impl BridgeCarrier {
 
 pub(super) fn busy(error: StoreError) -> ApiError {
     tracing::error!(%error, "bridge_store_failed");
-    ApiError::busy()
+    broker::busy(error)
 }
 
 fn no_such_upload() -> ApiError {

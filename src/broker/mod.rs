@@ -12,4 +12,4 @@ pub mod v2;
 mod view;
 
 pub use http::serve;
-pub use service::Service;
+pub use service::{Service, busy};

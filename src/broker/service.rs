@@ -65,9 +65,16 @@ pub struct Service {
     pub(super) stopping: CancellationToken,
 }
 
-/// What the store could not do. The store has logged why; the client is told to come back.
-pub(super) fn busy(_: StoreError) -> ApiError {
-    ApiError::busy()
+/// What the store could not do. The store has logged why; the client is told to come back, and when that will take
+/// more than time.
+pub fn busy(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Full => {
+            ApiError::new(Code::Busy, "the broker's disk is full: it keeps nothing until there is room")
+        }
+        StoreError::ReadOnly(_) => ApiError::new(Code::Busy, "the broker may not write its files"),
+        _ => ApiError::busy(),
+    }
 }
 
 impl Service {

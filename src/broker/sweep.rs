@@ -52,5 +52,9 @@ pub(super) async fn run(service: &Service) {
         if v1.and(v2).is_err() {
             tracing::warn!("sweep_failed");
         }
+        // Whether a disk has room again is seen by writing alone, and perhaps nobody else does. The store logs how it went.
+        if service.store.db().commits().trouble().is_some() {
+            let _ = service.store.probe().await;
+        }
     }
 }

@@ -40,8 +40,15 @@ pub enum RelayError {
     #[error("that method is not for this call")]
     WrongMethod,
     /// What the log has in detail and the caller need not know.
-    #[error("the relay cannot do that now; try again")]
+    #[error("{}", told(.0))]
     Store(#[from] StoreError),
+}
+
+const fn told(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Full => "the relay's disk is full: it keeps nothing until there is room",
+        _ => "the relay cannot do that now; try again",
+    }
 }
 
 impl From<Refusal> for RelayError {

@@ -145,8 +145,11 @@ impl Service {
     }
 
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not answer, or keeps nothing.
     pub async fn check_health(&self) -> Result<(), RelayError> {
+        if let Some(trouble) = self.store.trouble() {
+            return Err(trouble.into());
+        }
         let nobody = TokenHash::of("");
         tokio::select! {
             looked = self.store.caller(nobody) => Ok(looked.map(drop)?),

@@ -1,8 +1,10 @@
 //! What a store's owning thread measures of its commits. One observation for each commit, not for each call in it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::StoreError;
 use crate::domain::metrics::Histogram;
 
 /// How many calls shared a commit.
@@ -15,11 +17,17 @@ pub struct Commits {
     pub calls: Histogram<{ CALLS.len() }>,
     pub micros: Histogram<{ MICROS.len() }>,
     failed: AtomicU64,
+    trouble: Mutex<Option<StoreError>>,
 }
 
 impl Default for Commits {
     fn default() -> Self {
-        Self { calls: Histogram::new(CALLS), micros: Histogram::new(MICROS), failed: AtomicU64::new(0) }
+        Self {
+            calls: Histogram::new(CALLS),
+            micros: Histogram::new(MICROS),
+            failed: AtomicU64::new(0),
+            trouble: Mutex::default(),
+        }
     }
 }
 
@@ -30,6 +38,15 @@ impl Commits {
         if !is_kept {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn trouble_is(&self, trouble: Option<StoreError>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Why something failed since anything was last written; `None` when all is well.
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many of them kept nothing.

@@ -198,6 +198,9 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     fn revoke_link(&self, admin: PersonId, org: Name, other: Name, now: Timestamp) -> Answer<'_, LinkView>;
     fn links_of(&self, person: PersonId) -> Answer<'_, Vec<LinkView>>;
 
+    /// Why something failed since anything was last written; `None` when all is well.
+    fn trouble(&self) -> Option<StoreError>;
+
     /// Finishes what is under way and closes.
     fn close(&self) -> Answer<'_, ()>;
 }

@@ -106,11 +106,51 @@ fn a_port_in_use_is_named() {
     );
 }
 
+/// Starts as a user whom modes stop: a superuser becomes nobody, to whom the folder but not the data is opened.
+#[cfg(unix)]
+fn refused_by_modes(folder: &Path) -> (Option<i32>, String) {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let mut command = binary();
+    command.arg("serve").current_dir(folder);
+    if rustix::process::geteuid().is_root() {
+        for (path, mode) in [(folder.to_owned(), 0o755), (folder.join("config.yaml"), 0o644)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output().expect("the binary lies where nobody may run it");
+    let text = String::from_utf8(output.stderr).unwrap();
+    let sentence = text.lines().find(|line| line.starts_with("redsyn-bridge: "));
+    (output.status.code(), sentence.unwrap_or(&text).to_owned())
+}
+
+#[cfg(unix)]
 #[test]
-fn a_data_folder_that_cannot_be_written_is_named() {
+fn a_data_folder_without_permission_to_write_is_named_and_nothing_in_it_is_lost() {
+    use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "config.yaml", &config(free_port(), free_port()));
-    // A file in its place: a mode would not stop a superuser.
+    let data = folder.path().join("data");
+    let allow = |mode| std::fs::set_permissions(&data, std::fs::Permissions::from_mode(mode)).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    for first in [true, false] {
+        allow(0o555);
+        let (code, sentence) = refused_by_modes(folder.path());
+        assert_eq!(code, Some(1), "{sentence}");
+        assert!(sentence.contains("data") && sentence.contains("make it writable"), "{first} {sentence}");
+        allow(0o755);
+        assert!(!first || std::fs::read_dir(&data).unwrap().next().is_none(), "nothing was begun");
+        // Whose folder it is may write again, and after that it is no empty one.
+        let (process, _) = start(folder.path());
+        assert_eq!(process.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn a_data_folder_that_is_none_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "config.yaml", &config(free_port(), free_port()));
     std::fs::write(folder.path().join("data"), "").unwrap();
     let (code, sentence) = refused(folder.path(), &["serve"]);
     assert_eq!(code, Some(1));

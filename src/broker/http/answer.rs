@@ -35,6 +35,18 @@ impl Answer {
         Self { status, body, content_type: CONTENT_TYPE, refused: None }
     }
 
+    /// An error, for whoever asks how we are: it says so in the words of an answer that is well, too.
+    pub(super) fn unwell(error: &ApiError) -> Self {
+        Self::error(error, &Unwell { ok: false, error: error.body() })
+    }
+
+    fn error(error: &ApiError, body: &impl Serialize) -> Self {
+        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        // A code and a text always serialize.
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        Self { status, body, content_type: JSON, refused: Some(error.code()) }
+    }
+
     pub(super) const fn refused(&self) -> Option<Code> {
         self.refused
     }
@@ -48,12 +60,16 @@ impl Answer {
     }
 }
 
+#[derive(Serialize)]
+struct Unwell<E> {
+    ok: bool,
+    #[serde(flatten)]
+    error: E,
+}
+
 impl From<ApiError> for Answer {
     fn from(error: ApiError) -> Self {
-        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        // A code and a text always serialize.
-        let body = serde_json::to_vec(&error.body()).unwrap_or_default();
-        Self { status, body, content_type: JSON, refused: Some(error.code()) }
+        Self::error(&error, &error.body())
     }
 }
 

@@ -33,7 +33,10 @@ pub(super) async fn handle(State(service): State<Arc<Service>>, asked: Asked) ->
 }
 
 async fn health(service: &Service) -> Answered {
-    Answer::ok(&service.health().await?)
+    match service.health().await {
+        Ok(health) => Answer::ok(&health),
+        Err(error) => Ok(Answer::unwell(&error)),
+    }
 }
 
 async fn by_route(service: &Service, caller: Caller) -> Answered {

@@ -11,8 +11,11 @@ impl Service {
     /// Names the agents that have registered or are configured, in the order of their letters.
     ///
     /// # Errors
-    /// `busy`.
+    /// `busy`, also while nothing can be written.
     pub async fn health(&self) -> Result<answer::Health, ApiError> {
+        if let Some(trouble) = self.store.db().commits().trouble() {
+            return Err(busy(trouble));
+        }
         let registered = self.store.peers(self.clock.now()).await.map_err(busy)?;
         let mut agents: BTreeSet<AgentName> =
             registered.iter().filter_map(|peer| peer.agent.agent()).collect();

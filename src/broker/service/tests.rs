@@ -276,6 +276,43 @@ async fn the_sweep_runs_every_minute() {
     }
 }
 
+#[tokio::test]
+async fn who_asks_how_the_broker_is_is_told_while_nothing_can_be_kept() {
+    let (service, clock) = service("", Arc::new(NoCarrier));
+    service.register(agent("beta")).await.unwrap();
+    service.health().await.unwrap();
+    let limit = async |pages: &'static str| {
+        let limit = format!("PRAGMA max_page_count = {pages}");
+        service.store.db().call("limit", move |conn| Ok(conn.execute_batch(&limit)?)).await.unwrap();
+    };
+    // SQLite allows no fewer than there are.
+    limit("1").await;
+    let large = request(json!({"to": "beta", "id": "m1", "body": {"text": "x".repeat(50_000)}}));
+    let told =
+        [service.send(agent("alpha"), large.clone()).await.unwrap_err(), service.health().await.unwrap_err()];
+    for error in told {
+        assert_eq!(error.code(), Code::Busy);
+        assert!(error.to_string().contains("disk is full"), "{error}");
+    }
+    service.peers().await.unwrap();
+    assert!(service.health().await.is_err(), "it can be read from, and no more");
+
+    limit("1000").await;
+    assert!(service.health().await.is_err(), "nobody has written");
+    let sweep = async {
+        clock.advance(Duration::from_secs(60));
+        while service.health().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = sweep::run(&service) => panic!("a sweep has no end"),
+        () = sweep => {}
+    }
+    service.send(agent("alpha"), large).await.unwrap();
+}
+
 fn authenticate(service: &Service, name: &str, at: Timestamp, key: &str) -> Result<AgentName, Code> {
     let timestamp = at.secs().to_string();
     let text = format!("GET\n/peers\n{timestamp}\n");

@@ -341,7 +341,7 @@ fn own(
     mut journal: Option<Box<dyn Journal>>,
     commits: &Commits,
 ) {
-    let mut trouble = Trouble::default();
+    let mut trouble = Trouble { last: None, commits };
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
@@ -354,7 +354,7 @@ fn own(
                 next = queue.try_recv().ok();
             }
         }
-        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble, commits);
+        commit(conn, &mut batch, journal.as_deref_mut(), &mut trouble);
         if let Some(journal) = &mut journal {
             journal.tidy(conn);
         }
@@ -372,13 +372,12 @@ fn commit(
     conn: &Connection,
     batch: &mut Vec<Box<dyn Job>>,
     journal: Option<&mut (dyn Journal + 'static)>,
-    trouble: &mut Trouble,
-    commits: &Commits,
+    trouble: &mut Trouble<'_>,
 ) {
     if batch.is_empty() {
         return;
     }
-    let begun = Stopwatch::start();
+    let (begun, changes) = (Stopwatch::start(), conn.total_changes());
     let mut whole = run(conn, "BEGIN");
     let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
     for job in batch.iter_mut() {
@@ -402,8 +401,9 @@ fn commit(
             tracing::error!(%error, "store_rollback_failed");
         }
     }
-    commits.done(batch.len(), begun.elapsed(), committed.is_ok());
-    if committed.is_ok() && results.iter().all(Result::is_ok) {
+    trouble.commits.done(batch.len(), begun.elapsed(), committed.is_ok());
+    // A disk that is full can be read from.
+    if committed.is_ok() && results.iter().all(Result::is_ok) && conn.total_changes() != changes {
         trouble.ended();
     }
     for (job, result) in batch.drain(..).zip(results) {
@@ -413,23 +413,26 @@ fn commit(
 
 /// A store that fails does so for every request: its log tells when that begins, changes and ends, and does not help
 /// to fill the disk.
-#[derive(Default)]
-struct Trouble {
+struct Trouble<'a> {
     last: Option<String>,
+    /// Where others see it.
+    commits: &'a Commits,
 }
 
-impl Trouble {
+impl Trouble<'_> {
     fn begun(&mut self, transaction: &'static str, error: &StoreError) {
         let now = format!("{transaction}: {error}");
         if self.last.as_ref() != Some(&now) {
             tracing::error!(transaction, %error, "store_failed");
             self.last = Some(now);
+            self.commits.trouble_is(Some(error.clone()));
         }
     }
 
     fn ended(&mut self) {
         if self.last.take().is_some() {
             tracing::info!("store_recovered");
+            self.commits.trouble_is(None);
         }
     }
 }
@@ -587,6 +590,18 @@ mod tests {
         let broken: Result<(), StoreError> = db.call("end", |conn| Ok(conn.execute_batch("ROLLBACK")?)).await;
         assert!(broken.is_err());
         assert_eq!((commits.calls.count(), commits.failed()), (5, 1));
+    }
+
+    #[tokio::test]
+    async fn trouble_lasts_until_something_is_written() {
+        let db = Db::in_memory(STEPS).unwrap();
+        insert(&db, 1).await.unwrap();
+        assert!(db.commits().trouble().is_none());
+        assert!(insert(&db, 1).await.is_err());
+        assert_eq!(count(&db).await, 1, "it can be read from");
+        assert!(db.commits().trouble().is_some());
+        insert(&db, 2).await.unwrap();
+        assert!(db.commits().trouble().is_none());
     }
 
     #[tokio::test]

@@ -98,6 +98,15 @@ impl LocalStore {
         self.db.call_single("register", move |conn| send::register(conn, &agent, now)).await
     }
 
+    /// Writes something that changes nothing, to find out whether that works again. Where nobody has ever registered,
+    /// nothing is written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.db.call_single("probe", |conn| Ok(conn.prepare_cached(sql::PROBE)?.execute([]).map(drop)?)).await
+    }
+
     /// Every agent that has registered; `online` when that was after `online_after`.
     ///
     /// # Errors

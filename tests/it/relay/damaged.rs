@@ -3,8 +3,10 @@
 
 #![cfg(unix)]
 
+use redsyn_bridge::proto::redsyn::ids::PREFIX;
+
 use super::crash::{FROM, TO, furnish, made, start};
-use super::target::{ids, request, with};
+use super::target::{Node, ids, request, with};
 use crate::storage::damaged::damage;
 use crate::support::process::run;
 
@@ -31,6 +33,8 @@ async fn a_database_that_is_damaged_under_the_relay_is_named_in_the_log_and_at_t
         node.get(&format!("/inbox/{TO}")).await.is(500);
         node.send(&letter("another")).await.is(500);
     }
+    let nobody = Node::new(node.base_url.trim_end_matches(PREFIX), "");
+    nobody.get("/healthz").await.refused(500);
     let log = process.wait_for_log("is damaged");
     assert!(log.last().unwrap().contains("ERROR"), "{log:#?}");
     process.terminate();

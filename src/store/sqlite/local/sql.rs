@@ -39,6 +39,8 @@ macro_rules! kept {
 
 pub(super) const REGISTER: &str = "INSERT INTO agents (name, last_seen) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET last_seen = excluded.last_seen";
+pub(super) const PROBE: &str =
+    "UPDATE agents SET last_seen = last_seen WHERE name = (SELECT min(name) FROM agents)";
 pub(super) const IS_REGISTERED: &str = "SELECT 1 FROM agents WHERE name = ?1";
 pub(super) const AGENTS: &str = "SELECT name, last_seen FROM agents";
 
@@ -153,6 +155,7 @@ pub(super) const DELETE: &str = "DELETE FROM messages WHERE seq = ?1";
 #[cfg(test)]
 const ALL: &[&str] = &[
     REGISTER,
+    PROBE,
     IS_REGISTERED,
     AGENTS,
     INSERT,

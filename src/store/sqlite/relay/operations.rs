@@ -13,6 +13,7 @@ use crate::proto::redsyn::address::{AgentAddress, Name, TopicAddress};
 use crate::proto::redsyn::email::Email;
 use crate::proto::redsyn::ids::MessageId;
 use crate::proto::redsyn::keys::{KeyAnswer, KeyRegistration};
+use crate::store::StoreError;
 use crate::store::relay::{
     AgentView, Announced, Announcement, Answer, Caller, Changed, Delivered, DirectoryQuery, Draft, Forgotten,
     Home, Invite, LinkRulesChange, LinkView, NodeId, OrgView, Person, PersonId, PersonSummary, Push, PushId,
@@ -320,6 +321,10 @@ impl RelayStore for SqliteRelay {
 
     fn links_of(&self, person: PersonId) -> Answer<'_, Vec<LinkView>> {
         self.look("relay_links_of", move |conn| links::links_of(conn, person))
+    }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.db.commits().trouble()
     }
 
     fn close(&self) -> Answer<'_, ()> {

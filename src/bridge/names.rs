@@ -1,11 +1,9 @@
 //! Who is who: local agents with an address, contacts with an alias, and everybody else by address.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-
-use tokio::sync::watch;
 
 use crate::config::redsyn::{MappedAgent, RedsynConfig};
+use crate::domain::current::Current;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v2::name::Name;
 use crate::proto::redsyn::address::{
@@ -22,28 +20,7 @@ pub struct Names {
 }
 
 /// The names as they are now: `reload` puts others in their place.
-#[derive(Debug)]
-pub struct CurrentNames(watch::Sender<Arc<Names>>);
-
-impl CurrentNames {
-    pub fn new(names: Names) -> Self {
-        Self(watch::Sender::new(Arc::new(names)))
-    }
-
-    /// One consistent view, whatever happens meanwhile.
-    pub fn get(&self) -> Arc<Names> {
-        self.0.borrow().clone()
-    }
-
-    pub fn replace(&self, names: Names) {
-        self.0.send_replace(Arc::new(names));
-    }
-
-    /// Tells of each replacement.
-    pub fn watch(&self) -> watch::Receiver<Arc<Names>> {
-        self.0.subscribe()
-    }
-}
+pub type CurrentNames = Current<Names>;
 
 /// What a local sender means by a `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]

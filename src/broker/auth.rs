@@ -1,10 +1,10 @@
 //! Who is calling: rate limit, signature, clock and lock, in the order in which the reference looks at them.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::access::{Access, CurrentAccess};
 use crate::config::Config;
 use crate::crypto::hmac;
 use crate::crypto::secret::Secret;
@@ -41,14 +41,8 @@ pub enum Refusal {
     Failure(AgentName, &'static str),
 }
 
-enum Secrets {
-    Shared(Secret),
-    /// Each agent has its own; the shared one opens nothing. `None`: the agent has keys of another scheme only.
-    Isolated(HashMap<AgentName, Option<Secret>>),
-}
-
 pub struct Auth {
-    secrets: Secrets,
+    access: Arc<CurrentAccess>,
     lockout: Mutex<Lockout>,
     rate: RateLimit,
     clock: SharedClock,
@@ -61,15 +55,9 @@ impl fmt::Debug for Auth {
 }
 
 impl Auth {
-    pub fn new(config: &Config, shared: Secret, clock: SharedClock) -> Self {
-        let secrets = if config.agents.are_isolated() {
-            let own = config.agents.0.iter().map(|(name, agent)| (name.clone(), agent.secret.clone()));
-            Secrets::Isolated(own.collect())
-        } else {
-            Secrets::Shared(shared)
-        };
+    pub fn new(config: &Config, access: Arc<CurrentAccess>, clock: SharedClock) -> Self {
         Self {
-            secrets,
+            access,
             lockout: Mutex::new(Lockout::new(config.security.lock_after_failures, config.security.lock_for)),
             rate: RateLimit::new(config.broker.rate, &clock),
             clock,
@@ -96,7 +84,8 @@ impl Auth {
         given: Option<Credentials<'_>>,
         signed: Signed<'_>,
     ) -> Result<AgentName, ApiError> {
-        let (given, agent, secret) = self.known(given).map_err(|refusal| self.refuse(refusal))?;
+        let access = self.access.get();
+        let (given, agent, secret) = self.known(&access, given).map_err(|refusal| self.refuse(refusal))?;
         let parts = signing::signed(signed.method, signed.target, given.timestamp, signed.body);
         if !hmac::verify_hex(secret.expose().as_bytes(), &parts, given.signature) {
             return Err(self.refuse(Refusal::Failure(agent, "invalid signature")));
@@ -110,17 +99,19 @@ impl Auth {
     /// # Errors
     /// What [`Auth::refuse`] makes an answer of.
     pub fn expects(&self, given: Option<Credentials<'_>>) -> Result<(), Refusal> {
-        self.known(given).map(drop)
+        self.known(&self.access.get(), given).map(drop)
     }
 
-    fn known<'a>(
+    fn known<'a, 'b>(
         &self,
+        access: &'b Access,
         given: Option<Credentials<'a>>,
-    ) -> Result<(Credentials<'a>, AgentName, &Secret), Refusal> {
+    ) -> Result<(Credentials<'a>, AgentName, &'b Secret), Refusal> {
         let unauthenticated = |why: &str| Refusal::Plain(ApiError::unauthenticated(why));
         let given = given.ok_or_else(|| unauthenticated("missing authentication headers"))?;
         let agent = AgentName::parse(given.agent).ok_or_else(|| unauthenticated("invalid agent name"))?;
-        let secret = self.secret_of(&agent).map_err(Refusal::Plain)?;
+        let unknown = || Refusal::Plain(ApiError::new(Code::UnknownAgent, "agent is not configured"));
+        let secret = access.secret_of(&agent).ok_or_else(unknown)?;
         let now = self.clock.now();
         if locked(&self.lockout).is_locked(&agent, now) {
             let why = "agent temporarily locked after repeated auth failures";
@@ -130,16 +121,6 @@ impl Auth {
             return Err(Refusal::Failure(agent, "timestamp skew"));
         }
         Ok((given, agent, secret))
-    }
-
-    fn secret_of(&self, agent: &AgentName) -> Result<&Secret, ApiError> {
-        match &self.secrets {
-            Secrets::Shared(secret) => Ok(secret),
-            Secrets::Isolated(own) => own
-                .get(agent)
-                .and_then(Option::as_ref)
-                .ok_or_else(|| ApiError::new(Code::UnknownAgent, "agent is not configured")),
-        }
     }
 
     /// The answer to a refused request, which counts where it has to.

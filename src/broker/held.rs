@@ -17,14 +17,14 @@ pub(super) struct Look<T> {
     pub(super) again: Option<Timestamp>,
 }
 
-/// Looks until something is found, `wait` is over (nothing is found), or the broker stops. A ring after the
+/// Looks until something is found, `wait` is over (nothing is found), the caller `may` no longer, or the broker stops. A ring after the
 /// subscription is never missed.
 pub(super) async fn held<K, T, F>(
     clock: &SharedClock,
     stopping: &CancellationToken,
     subscription: &Subscription<K>,
     wait: Duration,
-    look: impl Fn() -> F,
+    (may, look): (impl Fn() -> bool, impl Fn() -> F),
 ) -> Result<Vec<T>, ApiError>
 where
     K: Eq + Hash,
@@ -34,6 +34,9 @@ where
     loop {
         let mut woken = pin!(subscription.woken());
         woken.as_mut().enable();
+        if !may() {
+            return Ok(Vec::new());
+        }
         let Look { found, again } = look().await?;
         if !found.is_empty() || clock.now() >= deadline {
             return Ok(found);

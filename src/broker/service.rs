@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::access::{Access, CurrentAccess};
 use super::auth::Auth;
 use super::carrier::{Carrier, Route, Taker};
 use super::held::{Look, held};
@@ -23,7 +24,6 @@ use super::v2::V2;
 use super::view;
 use crate::config::Config;
 use crate::crypto::secret::Secret;
-use crate::domain::acl::Acl;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::delivery::{AckRefused, LeaseId, Status};
 use crate::domain::random::SharedRandom;
@@ -50,8 +50,7 @@ pub struct Service {
     pub(super) store: LocalStore,
     random: SharedRandom,
     pub(super) carrier: Arc<dyn Carrier>,
-    acl: Acl,
-    configured: Vec<AgentName>,
+    access: Arc<CurrentAccess>,
     host: String,
     lease_seconds: u32,
     max_attempts: u32,
@@ -88,24 +87,21 @@ impl Service {
         carrier: Arc<dyn Carrier>,
         wakeups: Wakeups<AgentName>,
     ) -> Self {
-        let lists = config.agents.0.iter();
+        let access = Arc::new(CurrentAccess::new(Access::new(config, &secret)));
         let stopping = CancellationToken::new();
         let v2_store = V2Store::new(store.db().clone(), random.clone());
         Self {
-            auth: Auth::new(config, secret.clone(), clock.clone()),
+            auth: Auth::new(config, access.clone(), clock.clone()),
             v2: V2::new(
                 config,
-                secret,
+                access.clone(),
                 v2_store,
                 clock.clone(),
                 random.clone(),
                 stopping.clone(),
                 carrier.clone(),
             ),
-            acl: Acl::new(
-                lists.filter_map(|(name, agent)| Some((name.clone(), agent.allowed_targets.clone()?))),
-            ),
-            configured: config.agents.0.keys().cloned().collect(),
+            access,
             host: config.broker.host.clone(),
             lease_seconds: config.broker.lease_seconds,
             max_attempts: config.broker.max_attempts,
@@ -120,6 +116,14 @@ impl Service {
             random,
             carrier,
         }
+    }
+
+    /// Lets `access` count from now on. Held calls go on, but for those of agents whose secret or key has gone: they are
+    /// answered empty.
+    pub fn admit(&self, access: Access) {
+        self.access.replace(access);
+        self.wakeups.wake_all();
+        self.v2.access_changed();
     }
 
     /// By which name, or address, it is told to listen.
@@ -181,7 +185,7 @@ impl Service {
     pub async fn send(&self, from: AgentName, request: request::Send) -> Result<answer::Accepted, ApiError> {
         self.is_no_contact(&from)?;
         let to = request.to.clone();
-        if !self.acl.allows(&from, &to, &self.carrier.known_as(&from, &to)) {
+        if !self.access.get().acl.allows(&from, &to, &self.carrier.known_as(&from, &to)) {
             let text = format!("agent \"{from}\" is not allowed to send to \"{to}\"");
             return Err(ApiError::new(Code::Forbidden, text));
         }
@@ -263,7 +267,9 @@ impl Service {
         let wait = Duration::from_secs(request.wait_seconds.into());
         let subscription = self.wakeups.subscribe(agent.clone());
         let look = || self.lease(&agent, request);
-        let leased = held(&self.clock, &self.stopping, &subscription, wait, look).await?;
+        let before = self.access.get();
+        let may = || self.access.get().still_admits(&agent, &before);
+        let leased = held(&self.clock, &self.stopping, &subscription, wait, (may, look)).await?;
         Ok(view::envelopes(leased).into())
     }
 

@@ -221,14 +221,14 @@ fn trace_text(answer: &Value) -> String {
 
 fn reload_text(answer: &Value) -> String {
     let agents = list(answer, "agents");
-    let mut out = format!(
-        "reloaded: {} agents with an address, {} contacts\n",
-        agents.len(),
-        number(answer, "contacts")
-    );
+    let mut out = format!("reloaded: {} configured agents", number(answer, "configured"));
+    if answer.get("agents").is_some() {
+        out += &format!(", {} with an address, {} contacts", agents.len(), number(answer, "contacts"));
+    }
+    out += "\n";
     let line = |agent: &Value| vec![text(agent, "name"), text(agent, "address")];
     out += &table(&agents.iter().map(line).collect::<Vec<_>>());
-    if !flag(answer, "announced") {
+    if answer.get("announced").is_some() && !flag(answer, "announced") {
         out += &format!(
             "the relay has not been told yet: {}; see `{}`\n",
             text(answer, "why"),

@@ -43,7 +43,7 @@ pub enum Storage {
 }
 
 /// Where the secret shared by the agents comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BrokerSecret {
     Value(Secret),
     /// A file that only its owner may read; made at the first start.

@@ -46,7 +46,7 @@ pub enum RelayMode {
 
 /// Where the node's token at somebody else's relay comes from. `REDSYN_TOKEN` in the environment goes before all. The
 /// embedded relay makes its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     Value(Secret),
     File(PathBuf),

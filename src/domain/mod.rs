@@ -5,6 +5,7 @@ pub mod acl;
 pub mod backoff;
 pub mod clock;
 pub mod crossing;
+pub mod current;
 pub mod delivery;
 pub mod lockout;
 pub mod metrics;

@@ -16,7 +16,7 @@ use super::error::{RunError, cannot_open};
 use super::key_files::KeyFiles;
 use super::listen::listen;
 use super::local_store;
-use super::operator::{self, Live, Operator, SharedOperator};
+use super::operator::{self, Live, Operator, Reloadable, SharedOperator};
 use super::relay_host::RelayHost;
 use super::secrets;
 use super::signals::Hangups;
@@ -167,6 +167,15 @@ impl Node {
             }
         }
 
+        let service = Arc::new(Service::new(
+            config,
+            secret.clone(),
+            store.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&random),
+            carrier,
+            wakeups,
+        ));
         let mut admin = None;
         if let Some(folder) = &folder {
             let decisions = match &control {
@@ -185,6 +194,7 @@ impl Node {
                     relay_url: bridge.as_ref().map(|bridge| bridge.relay_url.clone()),
                     control,
                     config_file: overrides.config_file.clone(),
+                    reloadable: Reloadable { service: Arc::clone(&service), secret, config: config.clone() },
                 }),
             });
             tasks.spawn(reload_on_hangup(Arc::clone(&operator), stop.clone()));
@@ -192,15 +202,6 @@ impl Node {
                 admin::open(folder, operator, &*random, Arc::clone(&clock), stop.clone(), &mut tasks).await?,
             );
         }
-        let service = Arc::new(Service::new(
-            config,
-            secret,
-            store.clone(),
-            Arc::clone(&clock),
-            random,
-            carrier,
-            wakeups,
-        ));
         let stopped = stop.clone().cancelled_owned();
         tasks.spawn(async move {
             broker::serve(listener, service, stopped)

@@ -1,8 +1,5 @@
 //! How a broker ends, and what it answers when its database is somebody else's or a clock is wrong.
 
-#[cfg(unix)]
-use std::time::Duration;
-
 use redsyn_bridge::crypto::hmac;
 use redsyn_bridge::domain::clock::{Clock, SystemClock};
 #[cfg(unix)]
@@ -27,25 +24,6 @@ async fn started(storage: &str) -> (tempfile::TempDir, LocalBroker) {
     (folder, broker)
 }
 
-/// Resolves once a pull of each of these generations is under way.
-#[cfg(unix)]
-async fn until_pulling(broker: &LocalBroker, generations: &[&str]) {
-    let all = async {
-        loop {
-            let page = http().get(format!("{}/metrics", broker.base())).send().await.unwrap();
-            let page = page.text().await.unwrap();
-            let pulls = |generation: &&str| {
-                let line = format!("redsyn_broker_pulling_agents{{generation=\"{generation}\"}} 1");
-                page.lines().any(|one| one == line)
-            };
-            if generations.iter().all(pulls) {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), all).await.expect("nobody pulls");
-}
-
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_to_stop_answers_held_pulls_empty_and_loses_nothing() {
@@ -55,7 +33,7 @@ async fn a_signal_to_stop_answers_held_pulls_empty_and_loses_nothing() {
         let (v1, v2) = (broker.agent("alpha"), V2Agent::new(&broker.base(), "s", "alpha"));
         let v1 = tokio::spawn(async move { v1.post("/v1/pull", &json!({"waitSeconds": 25})).await });
         let v2 = tokio::spawn(async move { v2.post("/v1/pull", &json!({"wait_seconds": 25})).await });
-        until_pulling(&broker, &["v1", "v2"]).await;
+        broker.until_pulling(&["v1", "v2"], 1).await;
         assert_eq!(broker.terminate(), Some(0));
         assert_eq!(v1.await.unwrap().unwrap()["messages"], json!([]));
         assert_eq!(v2.await.unwrap().unwrap(), (200, json!({"messages": []})));
@@ -136,7 +114,7 @@ async fn a_message_that_was_begun_before_a_signal_to_stop_is_taken_to_its_end() 
             half.write_all(&bytes[head..head + 20]).unwrap();
             let pull = broker.agent("beta");
             let pull = tokio::spawn(async move { pull.post("/v1/pull", &json!({"waitSeconds": 25})).await });
-            until_pulling(&broker, &["v1"]).await;
+            broker.until_pulling(&["v1"], 1).await;
             let process = broker.process();
             process.signal(signal);
             process.wait_for_log("stopping");

@@ -19,6 +19,7 @@ mod life;
 mod metrics;
 mod node_shim;
 mod relay;
+mod reload;
 mod serve;
 mod storage;
 mod support;

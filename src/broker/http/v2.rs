@@ -69,12 +69,12 @@ impl Caller {
 }
 
 fn authenticate(service: &Service, headers: &HeaderMap, request: Request<'_>) -> Result<Name, ApiError> {
-    service.v2.keyrings.authenticate(Given::of(headers).credentials(), request)
+    service.v2.authenticate(Given::of(headers).credentials(), request)
 }
 
 /// What is wrong with a request before its body is known.
 pub(super) fn expects(service: &Service, headers: &HeaderMap) -> Result<(), ApiError> {
-    service.v2.keyrings.expects(Given::of(headers).credentials())
+    service.v2.expects(Given::of(headers).credentials())
 }
 
 /// The agent, the key, the time and the signature of a request, as far as it has them.

@@ -19,7 +19,7 @@ impl Service {
         let registered = self.store.peers(self.clock.now()).await.map_err(busy)?;
         let mut agents: BTreeSet<AgentName> =
             registered.iter().filter_map(|peer| peer.agent.agent()).collect();
-        agents.extend(self.configured.iter().cloned());
+        agents.extend(self.access.get().configured.iter().cloned());
         self.v2.health(agents.into_iter().collect(), self.store.storage()).await
     }
 }

@@ -63,7 +63,7 @@ impl V2 {
         match content {
             Content::Request { mode, session_ref, topic, allow_shared_write, root_id, parent_id } => {
                 let known_as = self.carrier.known_as_v2(&agent, &target);
-                if !self.acl.allows(&agent, &target, &known_as, mode) {
+                if !self.access.get().acl_v2.allows(&agent, &target, &known_as, mode) {
                     let text = format!("target is not allowed for {} mode", mode.as_str());
                     return Err(ApiError::new(Code::Forbidden, text));
                 }

@@ -8,23 +8,20 @@ mod pulse;
 mod tests;
 mod view;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use self::auth::Keyrings;
 use self::pulse::Pulse;
+use super::access::CurrentAccess;
 use super::carrier::{Carrier, Route, Taker};
 use super::held::{Look, held};
 use super::service::{busy, is_a_contact};
-use crate::config::{Agent, Config};
-use crate::crypto::secret::Secret;
+use crate::config::Config;
 use crate::domain::clock::{SharedClock, Timestamp};
 use crate::domain::delivery::LeaseId;
 use crate::domain::random::SharedRandom;
-use crate::domain::v2::acl::{Acl, Lists};
 use crate::domain::v2::delivery::LeaseRefused;
 use crate::domain::wakeups::Wakeups;
 use crate::proto::dsh::error::{ApiError, Code};
@@ -40,13 +37,10 @@ const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 #[derive(Debug)]
 pub struct V2 {
-    pub(super) keyrings: Keyrings,
+    access: Arc<CurrentAccess>,
     store: V2Store,
     clock: SharedClock,
     random: SharedRandom,
-    acl: Acl,
-    /// May requeue and cancel anything.
-    admins: HashSet<Name>,
     lease_seconds: u32,
     rules: Rules,
     bell: Bell,
@@ -79,21 +73,17 @@ impl Bell {
 }
 
 impl V2 {
-    /// `secret` is the shared one; it opens nothing when agents have keys of their own.
     pub fn new(
         config: &Config,
-        secret: Secret,
+        access: Arc<CurrentAccess>,
         store: V2Store,
         clock: SharedClock,
         random: SharedRandom,
         stopping: CancellationToken,
         carrier: Arc<dyn Carrier>,
     ) -> Self {
-        let agents = config.agents.0.iter();
         Self {
-            keyrings: Keyrings::new(config, secret, clock.clone()),
-            acl: Acl::new(agents.map(|(name, agent)| (Name::of(name.as_str()), lists(agent)))),
-            admins: config.security.admin_agents.iter().map(|name| Name::of(name)).collect(),
+            access,
             lease_seconds: config.broker.lease_seconds.max(request::SHORTEST_LEASE),
             rules: Rules {
                 max_attempts: config.broker.max_attempts,
@@ -133,7 +123,9 @@ impl V2 {
         let wait = Duration::from_secs(request.wait_seconds.into());
         let subscription = self.bell.wakeups.subscribe(agent.clone());
         let look = || self.lease(&agent, request);
-        let leased = held(&self.clock, &self.stopping, &subscription, wait, look).await?;
+        let before = self.access.get();
+        let may = || self.access.get().still_admits_v2(&agent, &before);
+        let leased = held(&self.clock, &self.stopping, &subscription, wait, (may, look)).await?;
         Ok(answer::Messages { messages: leased.into_iter().filter_map(view::delivered).collect() })
     }
 
@@ -200,7 +192,7 @@ impl V2 {
     /// # Errors
     /// `no_such_message` or `forbidden`.
     pub async fn manage(&self, agent: Name, action: Action, id: DshId) -> Result<answer::Managed, ApiError> {
-        let is_admin = self.admins.contains(&agent);
+        let is_admin = self.access.get().admins.contains(&agent);
         let manage = Manage { action, agent: agent.clone(), id: id.clone(), is_admin, now: self.clock.now() };
         let (not_allowed, other_state) = match action {
             Action::Requeue => (
@@ -240,18 +232,14 @@ impl V2 {
         Ok(swept)
     }
 
+    /// Whoever waits looks whether it still may.
+    pub(super) fn access_changed(&self) {
+        self.bell.wakeups.wake_all();
+    }
+
     /// The counts stay consistent whatever panics while they are held, so a poisoned lock is as good as another.
     fn pulse(&self) -> MutexGuard<'_, Pulse> {
         self.pulse.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn lists(agent: &Agent) -> Lists {
-    Lists {
-        all: agent.allowed_targets.clone(),
-        read: agent.allowed_read_targets.clone(),
-        continuing: agent.allowed_continue_targets.clone(),
-        write: agent.allowed_write_targets.clone(),
     }
 }
 

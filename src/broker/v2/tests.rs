@@ -12,6 +12,7 @@ use crate::broker::Service;
 use crate::broker::carrier::NoCarrier;
 use crate::broker::sweep;
 use crate::crypto::hmac;
+use crate::crypto::secret::Secret;
 use crate::domain::clock::{Clock, ManualClock};
 use crate::domain::random::SystemRandom;
 use crate::proto::dsh::names::AgentName;
@@ -243,7 +244,7 @@ fn authenticate(service: &Service, caller: &Caller<'_>) -> Result<Name, Code> {
     let signature = hmac::sha256_hex(secret.as_bytes(), &[signed.text().as_bytes()]);
     let given = Credentials { agent, key_id, timestamp: &timestamp, signature: &signature };
     let request = Request { method: "POST", target: "/v1/pull", body: b"{}" };
-    service.v2.keyrings.authenticate(Some(given), request).map_err(|error| error.code())
+    service.v2.authenticate(Some(given), request).map_err(|error| error.code())
 }
 
 #[test]

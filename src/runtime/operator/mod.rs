@@ -26,6 +26,7 @@ use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::store::StoreError;
 use crate::store::sqlite::local::LocalStore;
 
+pub use reload::Reloadable;
 pub(super) use stopped::decisions;
 
 /// What can be asked, as it travels to the running process.
@@ -90,6 +91,7 @@ pub struct Live {
     pub control: Option<Control>,
     /// What `reload` reads; none when the configuration came from elsewhere.
     pub config_file: Option<PathBuf>,
+    pub reloadable: Reloadable,
 }
 
 impl Operator {

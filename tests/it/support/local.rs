@@ -1,6 +1,7 @@
 //! A plain local broker as a process, on a storage of choice, and agents that speak to it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use redsyn_bridge::crypto::secret::Secret;
 use redsyn_bridge::domain::clock::SystemClock;
@@ -9,6 +10,7 @@ use redsyn_bridge::proto::dsh::names::AgentName;
 use serde_json::{Value, json};
 
 use super::process::Process;
+use super::proxy::http;
 use super::world::write;
 use crate::golden::broker::free_port;
 
@@ -89,9 +91,32 @@ impl LocalBroker {
     }
 
     pub fn agent(&self, name: &str) -> DshClient {
+        self.agent_with(name, "s")
+    }
+
+    pub fn agent_with(&self, name: &str, secret: &str) -> DshClient {
         let base = self.base();
         let name = AgentName::parse(name).unwrap();
-        DshClient::new(&base, name, Secret::new("s"), SystemClock::shared()).unwrap()
+        DshClient::new(&base, name, Secret::new(secret), SystemClock::shared()).unwrap()
+    }
+
+    /// Resolves once so many agents of each of these generations pull.
+    pub async fn until_pulling(&self, generations: &[&str], agents: usize) {
+        let all = async {
+            loop {
+                let page = http().get(format!("{}/metrics", self.base())).send().await.unwrap();
+                let page = page.text().await.unwrap();
+                let pulls = |generation: &&str| {
+                    let line =
+                        format!("redsyn_broker_pulling_agents{{generation=\"{generation}\"}} {agents}");
+                    page.lines().any(|one| one == line)
+                };
+                if generations.iter().all(pulls) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), all).await.expect("nobody pulls");
     }
 
     pub async fn register(&self, names: &[&str]) {

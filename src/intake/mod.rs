@@ -1,7 +1,9 @@
 //! What both servers do with bodies. One that is taken is kept in a [`room`] of limited size. The rest of one that is
 //! refused before it was read is read too, within bounds: a socket that is closed with unread bytes is reset, and a
-//! client that sends everything before it reads would never see why. Knows nothing of what a request means.
+//! client that sends everything before it reads would never see why. Beside that, connections that do not come about
+//! ([`failures`]). Knows nothing of what a request means.
 
+pub mod failures;
 pub mod room;
 
 use std::future::Future;

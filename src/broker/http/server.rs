@@ -18,6 +18,7 @@ use super::handlers::handle;
 use crate::broker::service::Service;
 use crate::broker::sweep;
 use crate::domain::clock::SharedClock;
+use crate::intake::failures::AcceptFailures;
 use crate::intake::{BUFFER, Intake};
 use crate::store::StoreError;
 
@@ -26,8 +27,6 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long requests under way may take once the broker stops: the relay and the databases must fit into five
 /// seconds, too.
 const GRACE: Duration = Duration::from_millis(1500);
-/// The pause after the system refuses a connection, such as when it has no more file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves the broker on `listener` until `stop`. What has outlived its time is swept before the first request.
 ///
@@ -44,7 +43,7 @@ pub async fn serve(
     // An address that cannot be told is no reason to show more.
     let is_local = listener.local_addr().map_or(true, |address| address.ip().is_loopback());
     let graceful = GracefulShutdown::new();
-    let mut connections = JoinSet::new();
+    let (mut connections, mut failures) = (JoinSet::new(), AcceptFailures::default());
     let mut stop = std::pin::pin!(stop);
     let mut sweeping = std::pin::pin!(sweep::run(&service));
     loop {
@@ -54,13 +53,20 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
+                    failures.over();
                     let (routes, clock) = (routes.clone(), service.clock.clone());
                     let ends = Ends { peer, is_local };
                     connections.spawn(connect(stream, ends, routes, clock, graceful.watcher()));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "connection_not_accepted");
-                    service.clock.sleep(ACCEPT_PAUSE).await;
+                    let advice = failures.failed(service.clock.now());
+                    if let Some(failed) = advice.tell {
+                        tracing::warn!(%error, failed, "connections_not_accepted");
+                    }
+                    tokio::select! {
+                        () = &mut stop => break,
+                        () = service.clock.sleep(advice.pause) => {}
+                    }
                 }
             },
         }

@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::frame::Framed;
 use super::router;
+use crate::intake::failures::AcceptFailures;
 use crate::intake::{BUFFER, Intake};
 use crate::relay::Service;
 
@@ -30,8 +31,6 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const MOST_CONNECTIONS: usize = 50_000;
 /// How long what is under way may take once the relay stops.
 const GRACE: Duration = Duration::from_millis(1500);
-/// How long to wait when no connection can be accepted, for instance without free file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a relay listens.
 #[derive(Debug)]
@@ -63,6 +62,7 @@ pub async fn serve(
     tasks.spawn(Arc::clone(&service).push_until_stopped());
     let app = router(Arc::clone(&service));
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
+    let mut failures = AcceptFailures::default();
     let mut stop = pin!(stop);
     let ended = loop {
         tokio::select! {
@@ -75,13 +75,20 @@ pub async fn serve(
                     tracing::warn!("relay_connections_full");
                 }
                 Ok((stream, peer)) => {
+                    failures.over();
                     let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
                     let accepted = Accepted { stream, peer, tls, watcher: graceful.watcher() };
                     accepted.serve(app.clone(), Arc::clone(&service), &mut connections);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "relay_accept_failed");
-                    service.clock().sleep(ACCEPT_PAUSE).await;
+                    let advice = failures.failed(service.clock().now());
+                    if let Some(failed) = advice.tell {
+                        tracing::warn!(%error, failed, "relay_connections_not_accepted");
+                    }
+                    tokio::select! {
+                        () = &mut stop => break Ok(()),
+                        () = service.clock().sleep(advice.pause) => {}
+                    }
                 }
             },
         }

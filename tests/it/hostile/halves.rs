@@ -166,3 +166,32 @@ fn a_thousand_idle_connections_starve_nobody() {
     besieged.nothing_but(&BTreeSet::new());
     besieged.still_works();
 }
+
+/// Where the system allows no more.
+#[test]
+#[cfg(unix)]
+fn more_connections_than_files_are_told_once_and_starve_nobody_for_ever() {
+    use std::process::Command;
+
+    use crate::support::process::Process;
+
+    let mut besieged = Besieged::with(|broker| {
+        let script = format!(
+            "ulimit -n 64; exec '{}' serve --config config.yaml",
+            env!("CARGO_BIN_EXE_redsyn-bridge")
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).env("RUST_LOG", "warn");
+        let process = Process::spawn(shell, &broker.folder);
+        broker.start_as(process);
+    });
+    let idle: Vec<TcpStream> = (0..100).map(|_| connect(besieged.broker.port)).collect();
+    let log = besieged.broker.process().wait_for_log("connections_not_accepted");
+    assert!(log.last().unwrap().contains("failed=1"), "{log:#?}");
+    drop(idle);
+    besieged.still_works();
+    // What comes after it in the log tells of no second one.
+    besieged.broker.process().signal("-TERM");
+    let rest = besieged.broker.process().rest_of_log();
+    assert!(!rest.iter().any(|line| line.contains("connections_not_accepted")), "{rest:#?}");
+}

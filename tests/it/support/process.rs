@@ -60,6 +60,12 @@ impl Process {
         until(&self.errors, text).unwrap_or_else(|seen| panic!("no {text:?} in the log {seen:#?}"))
     }
 
+    /// The log until its end, which the process must be about to reach.
+    #[cfg(unix)]
+    pub fn rest_of_log(&mut self) -> Vec<String> {
+        self.errors.iter().collect()
+    }
+
     /// SIGKILL (or its counterpart), and wait until it is gone.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

@@ -47,6 +47,7 @@ const CRATES: &[(&str, &[&str])] = &[
     // `admin/client`: a command asks the running process over loopback.
     ("reqwest", &["redsyn_client", "dsh_client", "relay/webhooks", "admin/client"]),
     ("rusqlite", &["store/sqlite"]),
+    ("granit_parser", &["config/yaml.rs"]),
     ("clap", &["cli", "main.rs"]),
 ];
 

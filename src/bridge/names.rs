@@ -149,8 +149,7 @@ mod tests {
         let yaml = "relay: off\nscope: acme/finance/ana\nagents: {close: {}, shout: {}}\n\
                     contacts: {bob: globex/erp/bob/billing, bobby: globex/erp/bob/billing, \
                     me: acme/finance/ana/shout}";
-        let section = serde_yaml::from_str(yaml).unwrap();
-        Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap())
+        Names::new(&RedsynConfig::parse(yaml, std::path::Path::new(".")).unwrap())
     }
 
     fn meant(to: &str) -> Meant {
@@ -190,8 +189,7 @@ mod tests {
     #[test]
     fn the_second_generation_has_one_agent_for_names_that_differ_in_case_alone() {
         let yaml = "relay: off\nscope: acme/finance/ana\nagents: {Close: {address: acme/finance/ana/one}, close: {}}";
-        let section = serde_yaml::from_str(yaml).unwrap();
-        let names = Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap());
+        let names = Names::new(&RedsynConfig::parse(yaml, std::path::Path::new(".")).unwrap());
         assert_eq!(names.agent_of(&Name::of("CLOSE")), AgentName::parse("close").as_ref());
     }
 

@@ -2,23 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
-use super::ConfigError;
-use super::node::Node;
-use super::reader::Document;
+use super::fields::{Fields, KeyError};
 use crate::crypto::secret::Secret;
 use crate::proto::dsh::names::AgentName;
 
-const KEYS: &[&str] = &[
-    "secret",
-    "keys",
-    "allowed_targets",
-    "allowed_read_targets",
-    "allowed_continue_targets",
-    "allowed_write_targets",
-];
-const KEY_FIELDS: &[&str] = &["secret", "not_after"];
 const LONGEST_KEY_ID: usize = 64;
 
 /// One key of an agent's keyring.
@@ -49,58 +36,24 @@ impl Agent {
 #[derive(Clone, Debug, Default)]
 pub struct Agents(pub BTreeMap<AgentName, Agent>);
 
-/// The texts of the section, as they are written. Names are texts too: `007:` is the agent `007`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Written {
-    agents: Option<BTreeMap<String, Option<Texts>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Texts {
-    secret: Option<String>,
-    keys: Option<BTreeMap<String, KeyTexts>>,
-    allowed_targets: Option<Vec<String>>,
-    allowed_read_targets: Option<Vec<String>>,
-    allowed_continue_targets: Option<Vec<String>>,
-    allowed_write_targets: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct KeyTexts {
-    secret: String,
-}
-
 impl Agents {
-    pub(super) fn read(document: &mut Document) -> Result<Self, ConfigError> {
-        let section = document.section(&["agents"])?;
-        for name in section.keys() {
-            if AgentName::parse(name).is_none() {
-                return Err(section.error(
-                    document,
-                    name,
-                    "is no agent name: 1–64 letters, digits, dots, dashes and underscores",
-                ));
-            }
-            check(document, name)?;
-        }
-        let written = document.as_written::<Written>()?.agents.unwrap_or_default();
+    pub(super) fn read(section: &Fields<'_>, warnings: &mut Vec<KeyError>) -> Result<Self, KeyError> {
         let mut agents = BTreeMap::new();
-        for (name, texts) in written {
-            let agent = Agent::read(document, &name, texts.unwrap_or_default())?;
-            agents.extend(AgentName::parse(&name).map(|name| (name, agent)));
+        for text in section.names() {
+            let Some(name) = AgentName::parse(text) else {
+                let problem = "is no agent name: 1–64 letters, digits, dots, dashes and underscores";
+                return Err(section.wrong(text, problem));
+            };
+            agents.insert(name, Agent::read(section.section_of(text)?, warnings)?);
         }
         let agents = Self(agents);
         let bare = agents.0.iter().find(|(_, agent)| !agent.has_credential());
         if agents.are_isolated()
             && let Some((name, _)) = bare
         {
-            return Err(section.error(
-                document,
-                name.as_str(),
-                "needs a secret or keys, since other agents have their own",
-            ));
+            return Err(
+                section.wrong(name.as_str(), "needs a secret or keys, since other agents have their own")
+            );
         }
         Ok(agents)
     }
@@ -112,58 +65,37 @@ impl Agents {
 }
 
 impl Agent {
-    fn read(document: &Document, name: &str, texts: Texts) -> Result<Self, ConfigError> {
-        let mut keys = BTreeMap::new();
-        for (id, texts) in texts.keys.unwrap_or_default() {
-            let not_after = match document.section(&["agents", name, "keys", &id])?.value("not_after") {
-                Some(Node::Number(seconds)) => Some(*seconds),
-                _ => None,
-            };
-            keys.insert(id, Key { secret: Secret::new(texts.secret), not_after });
-        }
-        Ok(Self {
-            secret: texts.secret.map(Secret::new),
-            keys,
-            allowed_targets: texts.allowed_targets,
-            allowed_read_targets: texts.allowed_read_targets,
-            allowed_continue_targets: texts.allowed_continue_targets,
-            allowed_write_targets: texts.allowed_write_targets,
-        })
+    fn read(mut section: Fields<'_>, warnings: &mut Vec<KeyError>) -> Result<Self, KeyError> {
+        let keys = section.section("keys")?;
+        let agent = Self {
+            secret: section.secret("secret")?,
+            keys: keys
+                .names()
+                .map(|id| Ok((id.to_owned(), Key::read(&keys, id, warnings)?)))
+                .collect::<Result<_, _>>()?,
+            allowed_targets: section.texts("allowed_targets")?,
+            allowed_read_targets: section.texts("allowed_read_targets")?,
+            allowed_continue_targets: section.texts("allowed_continue_targets")?,
+            allowed_write_targets: section.texts("allowed_write_targets")?,
+        };
+        section.warn_of_unknown(warnings);
+        Ok(agent)
     }
 }
 
-/// The shape of one agent's entry; what it says is read afterwards.
-fn check(document: &mut Document, name: &str) -> Result<(), ConfigError> {
-    let section = document.section(&["agents", name])?;
-    section.warn_of_unknown(document, KEYS);
-    section.check_secret(document, "secret")?;
-    for list in
-        ["allowed_targets", "allowed_read_targets", "allowed_continue_targets", "allowed_write_targets"]
-    {
-        section.check_list(document, list)?;
-    }
-    let keys = document.section(&["agents", name, "keys"])?;
-    for id in keys.keys() {
+impl Key {
+    fn read(keys: &Fields<'_>, id: &str, warnings: &mut Vec<KeyError>) -> Result<Self, KeyError> {
         let first = id.starts_with(|letter: char| letter.is_ascii_alphanumeric());
         let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
         if !first || !plain || id.len() > LONGEST_KEY_ID {
-            return Err(keys.error(
-                document,
-                id,
-                "is no key id: 1–64 letters, digits, dots, dashes and underscores, first a letter or digit",
-            ));
+            let problem =
+                "is no key id: 1–64 letters, digits, dots, dashes and underscores, first a letter or digit";
+            return Err(keys.wrong(id, problem));
         }
-        let key = document.section(&["agents", name, "keys", id])?;
-        key.warn_of_unknown(document, KEY_FIELDS);
-        key.check_secret(document, "secret")?;
-        if !key.has("secret") {
-            return Err(keys.error(document, id, "needs a secret"));
-        }
-        let fits =
-            |value: &Node| matches!(value, Node::Number(seconds) if *seconds > 0.0 && seconds.is_finite());
-        if key.value("not_after").is_some_and(|value| !fits(value)) {
-            return Err(key.error(document, "not_after", "must be a time in Unix seconds, greater than 0"));
-        }
+        let mut section = keys.section_of(id)?;
+        let Some(secret) = section.secret("secret")? else { return Err(keys.wrong(id, "needs a secret")) };
+        let key = Self { secret, not_after: section.time("not_after")? };
+        section.warn_of_unknown(warnings);
+        Ok(key)
     }
-    Ok(())
 }

@@ -1,32 +1,12 @@
 //! `broker:` where it listens, what it keeps and for how long, what it promises about delivery.
 
-use std::net::IpAddr;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::ConfigError;
-use super::reader::Document;
+use super::fields::{Fields, KeyError};
+use super::host;
 use crate::crypto::secret::Secret;
 use crate::domain::rate::Limits;
-
-const KEYS: &[&str] = &[
-    "host",
-    "port",
-    "secret",
-    "secretFile",
-    "dataDir",
-    "persist",
-    "storage",
-    "messageTtlDays",
-    "leaseSeconds",
-    "maxAttempts",
-    "rateLimitLoopback",
-    "rateLimitRemote",
-    "notifyFailedToSender",
-];
 
 /// The secret of the reference's example file.
 const PLACEHOLDER: &str = "CHANGE_ME_RUN_SETUP_INIT";
@@ -64,86 +44,68 @@ pub struct Broker {
     pub notify_failed_to_sender: bool,
 }
 
-/// The texts of the section, as they are written.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Written {
-    broker: Option<Texts>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Texts {
-    host: Option<String>,
-    secret: Option<String>,
-    secret_file: Option<String>,
-    data_dir: Option<String>,
-    storage: Option<String>,
-}
-
 impl Broker {
-    pub(super) fn read(document: &mut Document) -> Result<Self, ConfigError> {
-        let section = document.section(&["broker"])?;
+    /// Reads the section; relative paths count from `base`, the folder of the file.
+    pub(super) fn read(
+        mut section: Fields<'_>,
+        base: &Path,
+        warnings: &mut Vec<KeyError>,
+    ) -> Result<Self, KeyError> {
         if section.has("tls") {
-            return Err(section.error(
-                document,
-                "tls",
-                "is not supported: put a reverse proxy in front of the broker",
-            ));
+            return Err(section.wrong("tls", "is not supported: put a reverse proxy in front of the broker"));
         }
-        section.warn_of_unknown(document, KEYS);
-        for key in ["host", "secretFile", "dataDir", "storage"] {
-            section.check_text(document, key)?;
+        let host = section.text("host")?.unwrap_or("127.0.0.1").to_owned();
+        if !host::is_one(&host) {
+            return Err(section.wrong("host", format!("{host:?} is no address and no name of a machine")));
         }
-        section.check_secret(document, "secret")?;
-        let texts = document.as_written::<Written>()?.broker.unwrap_or_default();
-        if texts.secret.as_deref() == Some(PLACEHOLDER) {
-            return Err(section.error(document, "secret", "is still the placeholder of the example file"));
-        }
-        let number = |key, range, default| section.number(document, key, range, default);
-        let calls = |key, default| {
-            number(key, 1..=u32::MAX, default).map(|most| NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN))
-        };
-        let port = number("port", 1..=u32::from(u16::MAX), 19_121)?;
-        let days = number("messageTtlDays", 0..=MOST_DAYS, 7)?;
-        let persist = section.flag(document, "persist", true)?;
-        let storage = match texts.storage.map(|storage| storage.to_lowercase()).as_deref() {
-            None | Some("sqlite") => Storage::Sqlite,
-            Some("jsonl") => Storage::Jsonl,
-            _ => return Err(section.error(document, "storage", "must be sqlite or jsonl")),
-        };
-        let folder = document.file().parent().map(PathBuf::from).unwrap_or_default();
-        let secret = match (texts.secret, texts.secret_file) {
-            (Some(secret), None) => BrokerSecret::Value(Secret::new(secret.trim_end_matches(['\r', '\n']))),
-            (None, Some(file)) => BrokerSecret::File(folder.join(file)),
+        let (value, file) = (section.secret("secret")?, section.path_from("secretFile", base)?);
+        let secret = match (value, file) {
+            (Some(secret), None) if secret.expose() == PLACEHOLDER => {
+                return Err(section.wrong("secret", "is still the placeholder of the example file"));
+            }
+            (Some(secret), None) => BrokerSecret::Value(secret),
+            (None, Some(file)) => BrokerSecret::File(file),
             (Some(_), Some(_)) => {
                 let problem = "is a value or a file (broker.secretFile), not both";
-                return Err(section.error(document, "secret", problem));
+                return Err(section.wrong("secret", problem));
             }
             (None, None) => {
                 let problem = "is missing: give a secret, or broker.secretFile to have one made";
-                return Err(section.error(document, "secret", problem));
+                return Err(section.wrong("secret", problem));
             }
         };
-        Ok(Self {
-            host: texts.host.unwrap_or_else(|| "127.0.0.1".into()),
+        let port = section.whole("port", 1..=u32::from(u16::MAX), 19_121)?;
+        let days = section.whole("messageTtlDays", 0..=MOST_DAYS, 7)?;
+        let persist = section.flag("persist")?.unwrap_or(true);
+        let storage = match section.text("storage")?.map(str::to_lowercase).as_deref() {
+            None | Some("sqlite") => Storage::Sqlite,
+            Some("jsonl") => Storage::Jsonl,
+            _ => return Err(section.wrong("storage", "must be sqlite or jsonl")),
+        };
+        let broker = Self {
+            host,
             port: u16::try_from(port).unwrap_or(u16::MAX),
             secret,
-            data_dir: folder.join(texts.data_dir.unwrap_or_else(|| "data".into())),
+            data_dir: section.path_from("dataDir", base)?.unwrap_or_else(|| base.join("data")),
             storage: if persist { storage } else { Storage::Memory },
             message_ttl: Duration::from_secs(u64::from(days) * 86_400),
-            lease_seconds: number("leaseSeconds", 1..=86_400, 600)?,
-            max_attempts: number("maxAttempts", 0..=u32::MAX, 3)?,
+            lease_seconds: section.whole("leaseSeconds", 1..=86_400, 600)?,
+            max_attempts: section.whole("maxAttempts", 0..=u32::MAX, 3)?,
             rate: Limits {
-                loopback: calls("rateLimitLoopback", 600)?,
-                remote: calls("rateLimitRemote", 120)?,
+                loopback: section.at_least_one("rateLimitLoopback", 600)?,
+                remote: section.at_least_one("rateLimitRemote", 120)?,
             },
-            notify_failed_to_sender: section.flag(document, "notifyFailedToSender", true)?,
-        })
+            notify_failed_to_sender: section.flag("notifyFailedToSender")?.unwrap_or(true),
+        };
+        if !broker.is_loopback() {
+            warnings.push(section.wrong("host", "listens beyond this machine: signatures authenticate but do not encrypt, so put TLS in front"));
+        }
+        section.warn_of_unknown(warnings);
+        Ok(broker)
     }
 
     /// Whether only this machine can reach the broker.
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        host::is_loopback(&self.host)
     }
 }

@@ -1,139 +1,351 @@
-//! Reads a YAML mapping key by key: types, ranges, and at the end the keys that nobody asked for.
+//! Reads a mapping key by key: types, ranges, and at the end the keys that nobody asked for.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde_yaml::{Mapping, Value};
+use super::yaml::{Entry, Node, Scalar, Value};
+use crate::crypto::secret::Secret;
+
+const NO_SECTION: &str = "must be a section of `key: value` lines";
 
 /// A key whose value is not allowed, as a path like `redsyn.agents.close.trust`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyError {
     pub key: String,
+    /// Counted from 1. A key that is missing has the line of its section, if that is there.
+    pub line: Option<usize>,
     pub message: String,
-}
-
-impl KeyError {
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), message: message.into() }
-    }
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.message)
+        // The file itself has no name among keys.
+        write!(f, "{}{}{}", self.key, if self.key.is_empty() { "" } else { " " }, self.message)
     }
 }
 
 impl std::error::Error for KeyError {}
 
-/// What is left to read of a mapping, and which keys were asked for.
-#[derive(Debug)]
-pub struct Fields {
-    path: String,
-    left: Mapping,
-    known: Vec<String>,
+/// Whose keys a section has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    /// Those of the reference: an unknown one is warned of, a blank value is wrong.
+    Reference,
+    /// Our own: an unknown one is refused, a blank value is the same as none.
+    Own,
 }
 
-impl Fields {
-    /// A missing or empty section is a mapping without keys.
+/// A mapping, and which of its keys were asked for.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    path: String,
+    line: Option<usize>,
+    entries: &'a [Entry],
+    asked: Vec<&'static str>,
+    keys: Keys,
+}
+
+/// A text of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'a> {
+    pub text: &'a str,
+    pub line: usize,
+}
+
+impl<'a> Fields<'a> {
+    /// The whole file; `path` is what its keys are called in errors. An empty file is a mapping without keys.
     ///
     /// # Errors
-    /// When the value is a scalar or a list.
-    pub fn of(value: &Value, path: &str) -> Result<Self, KeyError> {
-        let left = match value {
-            Value::Mapping(mapping) => mapping.clone(),
-            Value::Null => Mapping::new(),
-            _ => return Err(KeyError::new(path, "must be a section of `key: value` lines")),
+    /// When the file is a text or a list.
+    pub(super) fn of_file(node: &'a Node, path: &str) -> Result<Self, KeyError> {
+        Self::of(node, path.to_owned(), None, Keys::Own)
+    }
+
+    fn of(node: &'a Node, path: String, line: Option<usize>, keys: Keys) -> Result<Self, KeyError> {
+        let entries: &[Entry] = match &node.value {
+            Value::Map(entries) => entries,
+            Value::Null => &[],
+            Value::Scalar(_) | Value::List(_) => {
+                let line = line.or(Some(node.line));
+                return Err(KeyError { key: path, line, message: NO_SECTION.to_owned() });
+            }
         };
-        Ok(Self { path: path.to_owned(), left, known: Vec::new() })
+        Ok(Self { path, line, entries, asked: Vec::new(), keys })
     }
 
-    /// The raw value of a key.
-    pub fn take(&mut self, key: &str) -> Option<Value> {
-        self.known.push(key.to_owned());
-        self.left.shift_remove(key).filter(|value| !value.is_null())
+    /// The same mapping with keys of the reference.
+    pub(super) fn of_reference(self) -> Self {
+        Self { keys: Keys::Reference, ..self }
     }
 
-    pub fn wrong(&self, key: &str, message: impl Into<String>) -> KeyError {
-        KeyError::new(format!("{}.{key}", self.path), message)
+    fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn entry(&self, key: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// A problem with a key, whether it is there or not.
+    pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> KeyError {
+        let line = self.entry(key).map(|entry| entry.line).or(self.line);
+        KeyError { key: self.path(key), line, message: message.into() }
+    }
+
+    /// A problem with one text of the list at a key.
+    pub(super) fn wrong_item(&self, key: &str, item: Item<'_>, message: impl Into<String>) -> KeyError {
+        KeyError { line: Some(item.line), ..self.wrong(key, message) }
+    }
+
+    /// A problem with the section as a whole.
+    pub(super) fn wrong_section(&self, message: impl Into<String>) -> KeyError {
+        KeyError { key: self.path.clone(), line: self.line, message: message.into() }
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entry(key).is_some()
+    }
+
+    /// The keys that are there, for sections whose keys are names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
+
+    /// What a key has, if it has anything.
+    fn take(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.asked.push(key);
+        let node = &self.entry(key)?.node;
+        let blank = matches!(node.value, Value::Null) && self.keys == Keys::Own;
+        (!blank).then_some(node)
+    }
+
+    fn scalar(&mut self, key: &'static str, problem: &str) -> Result<Option<&'a Scalar>, KeyError> {
+        match self.take(key).map(|node| &node.value) {
+            None => Ok(None),
+            Some(Value::Scalar(scalar)) => Ok(Some(scalar)),
+            Some(_) => Err(self.wrong(key, problem)),
+        }
+    }
+
+    /// A text as it is written: digits and `true` are texts too.
+    ///
+    /// # Errors
+    /// When the value is a section or a list.
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'a str>, KeyError> {
+        Ok(self.scalar(key, "must be a text")?.map(|scalar| scalar.text.as_str()))
+    }
+
+    /// The text of a name's own value, such as the address of a contact.
+    ///
+    /// # Errors
+    /// When the value is a section or a list.
+    pub(super) fn text_of(&self, name: &str) -> Result<&'a str, KeyError> {
+        match self.entry(name).map(|entry| &entry.node.value) {
+            Some(Value::Scalar(scalar)) => Ok(&scalar.text),
+            _ => Err(self.wrong(name, "must be a text")),
+        }
+    }
+
+    /// A path; `base` is where relative ones begin.
+    ///
+    /// # Errors
+    /// When it is blank, or not what whoever wrote it can have meant.
+    pub(super) fn path_from(&mut self, key: &'static str, base: &Path) -> Result<Option<PathBuf>, KeyError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        if text.trim().is_empty() {
+            return Err(self.wrong(key, "is blank"));
+        }
+        if text.contains(char::is_control) {
+            let why = r"has a line break or the like in it: a backslash in double quotes begins an escape, so use single quotes: 'C:\relay\data'";
+            return Err(self.wrong(key, why));
+        }
+        if text.starts_with('~') {
+            let why = "begins with ~, which is not the home folder here: write the whole path, or ./~ for such a name";
+            return Err(self.wrong(key, why));
+        }
+        Ok(Some(base.join(text)))
     }
 
     /// # Errors
-    /// When the value is a section or a list.
-    pub fn text(&mut self, key: &str) -> Result<Option<String>, KeyError> {
-        match self.take(key) {
+    /// When a secret is there and has nothing in it.
+    pub(super) fn secret(&mut self, key: &'static str) -> Result<Option<Secret>, KeyError> {
+        let blank = "must not be blank: leave the key out or give a secret";
+        match self.take(key).map(|node| &node.value) {
             None => Ok(None),
-            Some(value) => scalar_text(&value).map(Some).ok_or_else(|| self.wrong(key, "must be a text")),
+            Some(Value::Scalar(scalar)) if !scalar.text.trim().is_empty() => {
+                Ok(Some(Secret::new(scalar.text.trim_end_matches(['\r', '\n']))))
+            }
+            Some(Value::Scalar(_) | Value::Null) => Err(self.wrong(key, blank)),
+            Some(_) => Err(self.wrong(key, "must be a text")),
         }
     }
 
     /// # Errors
     /// When the value is not `true` or `false`.
-    pub fn flag(&mut self, key: &str) -> Result<Option<bool>, KeyError> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::Bool(on)) => Ok(Some(on)),
-            Some(_) => Err(self.wrong(key, "must be true or false")),
-        }
+    pub(super) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, KeyError> {
+        let problem = "must be true or false, without quotes";
+        let Some(scalar) = self.scalar(key, problem)? else { return Ok(None) };
+        scalar.flag().map(Some).ok_or_else(|| self.wrong(key, problem))
+    }
+
+    /// A whole number, also as a quoted text.
+    ///
+    /// # Errors
+    /// When it is anything else, or outside the range.
+    pub(super) fn whole(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u32>,
+        default: u32,
+    ) -> Result<u32, KeyError> {
+        let problem = if *range.end() == u32::MAX {
+            format!("must be a whole number of at least {}", range.start())
+        } else {
+            format!("must be a whole number from {} to {}", range.start(), range.end())
+        };
+        let Some(scalar) = self.scalar(key, &problem)? else { return Ok(default) };
+        let number = match scalar.number() {
+            Some(number) if number.fract() == 0.0 => format!("{number:.0}").parse().ok(),
+            Some(_) => None,
+            None => scalar.text.parse().ok(),
+        };
+        number.filter(|number| range.contains(number)).ok_or_else(|| self.wrong(key, problem))
+    }
+
+    /// The same for what cannot be nothing.
+    ///
+    /// # Errors
+    /// When it is not a whole number of at least 1.
+    pub(super) fn at_least_one(&mut self, key: &'static str, default: u32) -> Result<NonZeroU32, KeyError> {
+        let number = self.whole(key, 1..=u32::MAX, default)?;
+        Ok(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// Seconds since 1970, with fractions.
+    ///
+    /// # Errors
+    /// When it is no number, or not after that.
+    pub(super) fn time(&mut self, key: &'static str) -> Result<Option<f64>, KeyError> {
+        let problem = "must be a time in Unix seconds, greater than 0";
+        let Some(scalar) = self.scalar(key, problem)? else { return Ok(None) };
+        let seconds = scalar.number().filter(|seconds| *seconds > 0.0 && seconds.is_finite());
+        seconds.map(Some).ok_or_else(|| self.wrong(key, problem))
     }
 
     /// # Errors
     /// When the value is none of the words.
-    pub fn choice<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, KeyError> {
+    pub(super) fn choice<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, KeyError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         let chosen = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let all = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
         chosen.map(Some).ok_or_else(|| self.wrong(key, format!("{text:?} is none of: {}", all())))
     }
 
-    /// A list of texts; a single text counts as a list of one.
+    /// A list of texts. Among our own keys, a single text counts as a list of one.
     ///
     /// # Errors
-    /// When an item is a section or a list.
-    pub fn list(&mut self, key: &str) -> Result<Vec<String>, KeyError> {
-        let items = match self.take(key) {
-            None => return Ok(Vec::new()),
-            Some(Value::Sequence(items)) => items,
-            Some(single) => vec![single],
+    /// When it is no list, or an item is none of a text.
+    pub(super) fn list(&mut self, key: &'static str) -> Result<Option<Vec<Item<'a>>>, KeyError> {
+        let problem = "must be a list of texts, such as [alpha, beta]";
+        let item = |node: &'a Node| match &node.value {
+            Value::Scalar(scalar) => Some(Item { text: &scalar.text, line: node.line }),
+            _ => None,
         };
-        items
-            .iter()
-            .map(|item| scalar_text(item).ok_or_else(|| self.wrong(key, "must be a list of texts")))
-            .collect()
+        let Some(node) = self.take(key) else { return Ok(None) };
+        let items = match &node.value {
+            Value::List(items) => items.iter().map(item).collect(),
+            Value::Scalar(_) if self.keys == Keys::Own => item(node).map(|item| vec![item]),
+            _ => None,
+        };
+        items.map(Some).ok_or_else(|| self.wrong(key, problem))
+    }
+
+    /// The texts of a list alone.
+    ///
+    /// # Errors
+    /// As [`Fields::list`].
+    pub(super) fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, KeyError> {
+        let items = self.list(key)?;
+        Ok(items.map(|items| items.iter().map(|item| item.text.to_owned()).collect()))
     }
 
     /// # Errors
     /// When an item cannot be parsed.
-    pub fn parsed_list<T>(&mut self, key: &str) -> Result<Vec<T>, KeyError>
+    pub(super) fn parsed_list<T>(&mut self, key: &'static str) -> Result<Vec<T>, KeyError>
     where
         T: FromStr,
         T::Err: fmt::Display,
     {
-        let items = self.list(key)?;
-        items
-            .iter()
-            .map(|item| item.parse().map_err(|error: T::Err| self.wrong(key, error.to_string())))
-            .collect()
+        let items = self.list(key)?.unwrap_or_default();
+        let parse = |item: Item<'_>| {
+            item.text.parse().map_err(|error: T::Err| self.wrong_item(key, item, error.to_string()))
+        };
+        items.into_iter().map(parse).collect()
     }
 
+    /// A section of the same manner; one that is missing or blank has no keys.
+    ///
     /// # Errors
     /// When the value is not a section.
-    pub fn section(&mut self, key: &str) -> Result<Option<Mapping>, KeyError> {
+    pub(super) fn section(&mut self, key: &'static str) -> Result<Self, KeyError> {
+        self.asked.push(key);
+        self.section_of(key)
+    }
+
+    /// A section, if there is anything in it.
+    ///
+    /// # Errors
+    /// When the value is not a section.
+    pub(super) fn section_if_any(&mut self, key: &'static str) -> Result<Option<Self>, KeyError> {
         match self.take(key) {
             None => Ok(None),
-            Some(Value::Mapping(mapping)) => Ok(Some(mapping)),
-            Some(_) => Err(self.wrong(key, "must be a section of `key: value` lines")),
+            Some(_) => self.section_of(key).map(Some),
         }
+    }
+
+    /// The section of a name.
+    ///
+    /// # Errors
+    /// When the value is not a section.
+    pub(super) fn section_of(&self, name: &str) -> Result<Self, KeyError> {
+        match self.entry(name) {
+            Some(entry) => Self::of(&entry.node, self.path(name), Some(entry.line), self.keys),
+            None => Ok(Self {
+                path: self.path(name),
+                line: self.line,
+                entries: &[],
+                asked: Vec::new(),
+                keys: self.keys,
+            }),
+        }
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = (&'a Entry, Option<&'static str>)> {
+        let unknown = self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str()));
+        unknown.map(|entry| (entry, nearest(&entry.key, self.asked.iter().copied())))
     }
 
     /// # Errors
     /// The first key that was never asked for, with the nearest known one.
-    pub fn finish(self) -> Result<(), KeyError> {
-        let Some((key, _)) = self.left.iter().next() else { return Ok(()) };
-        let key = scalar_text(key).unwrap_or_else(|| "?".to_owned());
-        let hint = nearest(&key, self.known.iter().map(String::as_str))
-            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        Err(KeyError::new(format!("{}.{key}", self.path), format!("is not a known key{hint}")))
+    pub(super) fn refuse_unknown(&self) -> Result<(), KeyError> {
+        let Some((entry, near)) = self.unknown().next() else { return Ok(()) };
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        Err(self.wrong(&entry.key, format!("is not a known key{hint}")))
+    }
+
+    /// Warns of each key that was never asked for.
+    pub(super) fn warn_of_unknown(&self, warnings: &mut Vec<KeyError>) {
+        warnings.extend(self.unknown().map(|(entry, near)| {
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            self.wrong(&entry.key, format!("is unknown and ignored{hint}"))
+        }));
     }
 }
 
@@ -141,7 +353,7 @@ impl Fields {
 const SLIP: f64 = 0.7;
 
 /// The known word nearest to `word`, when it is near enough to be a slip of the fingers.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     known
         .into_iter()
         .map(|known| (strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase()), known))
@@ -150,38 +362,31 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// A scalar as the text that was meant: numbers and booleans too, since people write `token: 123`.
-pub fn scalar_text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(on) => Some(on.to_string()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fields(yaml: &str) -> Fields {
-        Fields::of(&serde_yaml::from_str(yaml).unwrap(), "redsyn").unwrap()
+    fn told(yaml: &str, read: impl FnOnce(&mut Fields<'_>) -> KeyError) -> String {
+        let (root, _) = super::super::yaml::parse(yaml).unwrap();
+        read(&mut Fields::of_file(&root, "redsyn").unwrap()).to_string()
     }
 
     #[test]
     fn an_unknown_key_names_the_nearest_known_one() {
-        let mut fields = fields("tokenfile: x");
-        fields.text("tokenFile").unwrap();
-        fields.text("scope").unwrap();
-        let error = fields.finish().unwrap_err();
-        assert_eq!(error.to_string(), "redsyn.tokenfile: is not a known key; did you mean `tokenFile`?");
+        let told = told("tokenfile: x", |fields| {
+            fields.text("tokenFile").unwrap();
+            fields.text("scope").unwrap();
+            fields.refuse_unknown().unwrap_err()
+        });
+        assert_eq!(told, "redsyn.tokenfile is not a known key; did you mean `tokenFile`?");
     }
 
     #[test]
     fn wrong_types_name_the_key() {
-        assert_eq!(fields("hold: 1").flag("hold").unwrap_err().key, "redsyn.hold");
-        assert_eq!(fields("scope: [a]").text("scope").unwrap_err().key, "redsyn.scope");
-        let error = fields("encrypt: maybe").choice("encrypt", &[("prefer", 1), ("never", 2)]).unwrap_err();
-        assert_eq!(error.to_string(), "redsyn.encrypt: \"maybe\" is none of: prefer, never");
+        assert!(told("hold: 1", |fields| fields.flag("hold").unwrap_err()).starts_with("redsyn.hold must"));
+        assert!(told("scope: [a]", |fields| fields.text("scope").unwrap_err()).starts_with("redsyn.scope"));
+        let words = &[("prefer", 1), ("never", 2)];
+        let told = told("encrypt: maybe", |fields| fields.choice("encrypt", words).unwrap_err());
+        assert_eq!(told, "redsyn.encrypt \"maybe\" is none of: prefer, never");
     }
 }

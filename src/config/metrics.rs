@@ -1,13 +1,10 @@
 //! `metrics:` who may read the numbers, in both configurations.
 
-use serde_yaml::Value;
-
 use super::fields::{Fields, KeyError};
 
-/// Whether `/metrics` answers everybody, not only this machine. `path` names the section in errors.
-pub(super) fn allow_remote(section: &Value, path: &str) -> Result<bool, KeyError> {
-    let mut metrics = Fields::of(section, path)?;
+/// Whether `/metrics` answers everybody, not only this machine.
+pub(super) fn allow_remote(mut metrics: Fields<'_>) -> Result<bool, KeyError> {
     let remote = metrics.flag("allow_remote")?.unwrap_or(false);
-    metrics.finish()?;
+    metrics.refuse_unknown()?;
     Ok(remote)
 }

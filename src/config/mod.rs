@@ -4,12 +4,12 @@
 mod agents;
 mod broker;
 pub mod fields;
+mod host;
 mod metrics;
-mod node;
-mod reader;
 pub mod redsyn;
 pub mod relay;
 mod security;
+mod yaml;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,8 @@ pub use agents::{Agent, Agents, Key};
 pub use broker::{Broker, BrokerSecret, Storage};
 pub use security::Security;
 
-use fields::KeyError;
-use reader::Document;
-use redsyn::{RedsynConfig, TokenSource};
-
-use crate::crypto::secret::Secret;
-
-/// The sections of the file.
-const SECTIONS: &[&str] = &["broker", "security", "agents", "metrics", "redsyn"];
+use fields::{Fields, KeyError};
+use redsyn::{RedsynConfig, RelayMode};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,26 +32,6 @@ pub struct Config {
     pub redsyn: Option<RedsynConfig>,
     /// What is allowed but probably not meant; each names file, line and key.
     pub warnings: Vec<String>,
-}
-
-/// The sections that the reference does not know.
-#[derive(serde::Deserialize)]
-struct Additions {
-    #[serde(default)]
-    metrics: serde_yaml::Value,
-    #[serde(default)]
-    redsyn: Option<serde_yaml::Value>,
-}
-
-/// A token of digits is the digits that are written.
-#[derive(serde::Deserialize)]
-struct WrittenBridge {
-    redsyn: Option<WrittenToken>,
-}
-
-#[derive(serde::Deserialize)]
-struct WrittenToken {
-    token: Option<String>,
 }
 
 /// Why the file cannot be used, in one sentence that never shows a secret.
@@ -81,10 +55,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// What is wrong with the file as YAML; `before` introduces it.
-    fn yaml(file: &Path, before: &str, error: &serde_yaml::Error) -> Self {
-        let line = error.location().map(|location| location.line());
-        Self { file: file.to_owned(), line, problem: format!("{before}{error}") }
+    fn of(file: &Path, error: KeyError) -> Self {
+        Self { file: file.to_owned(), line: error.line, problem: error.to_string() }
     }
 }
 
@@ -111,46 +83,52 @@ impl Config {
     /// # Errors
     /// When the text holds something that is not allowed.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let mut document = Document::parse(text, file)?;
-        let top = document.top()?;
-        top.warn_of_unknown(&mut document, SECTIONS);
-        let broker = Broker::read(&mut document)?;
-        let security = Security::read(&mut document)?;
-        let agents = Agents::read(&mut document)?;
-        if !broker.is_loopback() {
-            document.warn(&["broker", "host"], "listens beyond this machine: signatures authenticate but do not encrypt, so put TLS in front");
+        let mut warnings = Vec::new();
+        let base = file.parent().unwrap_or(Path::new(""));
+        let mut config =
+            Self::read(text, base, &mut warnings).map_err(|error| ConfigError::of(file, error))?;
+        warnings.sort_by_key(|warning| warning.line);
+        let warnings = warnings.into_iter().map(|warning| ConfigError::of(file, warning).to_string());
+        config.warnings = warnings.collect();
+        Ok(config)
+    }
+
+    /// All but the warnings.
+    fn read(text: &str, base: &Path, warnings: &mut Vec<KeyError>) -> Result<Self, KeyError> {
+        let root = tree(text, warnings)?;
+        let mut top = Fields::of_file(&root, "")?;
+        let broker = Broker::read(top.section("broker")?.of_reference(), base, warnings)?;
+        let security = Security::read(top.section("security")?.of_reference(), warnings)?;
+        let agents = Agents::read(&top.section("agents")?.of_reference(), warnings)?;
+        let remote_metrics = metrics::allow_remote(top.section("metrics")?)?;
+        let redsyn = match top.section_if_any("redsyn")? {
+            Some(section) => Some(RedsynConfig::read(section, base, warnings)?),
+            None => None,
+        };
+        top.warn_of_unknown(warnings);
+        if let Some(RelayMode::Embedded { listen }) = redsyn.as_ref().map(|redsyn| &redsyn.relay)
+            && let Some((host, port)) = host::and_port(listen)
+            && port == broker.port
+            && host::overlap(host, &broker.host)
+        {
+            let problem =
+                format!("is {listen}, where the broker listens (broker.port): give one of them another port");
+            return Err(top.section("redsyn")?.wrong("listen", problem));
         }
-        let additions = document.as_written::<Additions>()?;
-        let remote_metrics = metrics::allow_remote(&additions.metrics, "metrics")
-            .map_err(|error| key_error(&document, &error))?;
-        let redsyn = redsyn(&document, additions.redsyn)?;
         if redsyn.is_some() && broker.storage == Storage::Memory {
-            document.warn(&["broker", "persist"], "is false: the outbox, seen mail and pinned keys are forgotten at each stop, so mail may be lost or come twice");
+            let problem = "is false: the outbox, seen mail and pinned keys are forgotten at each stop, so mail may be lost or come twice";
+            warnings.push(top.section("broker")?.wrong("persist", problem));
         }
-        Ok(Self { broker, security, agents, remote_metrics, redsyn, warnings: document.into_warnings() })
+        Ok(Self { broker, security, agents, remote_metrics, redsyn, warnings: Vec::new() })
     }
 }
 
-/// An error that names the whole way to a key; the document knows the line.
-fn key_error(document: &Document, error: &KeyError) -> ConfigError {
-    let path: Vec<&str> = error.key.split('.').collect();
-    document.error(&path, &error.message)
-}
-
-/// The `redsyn` section.
-fn redsyn(
-    document: &Document,
-    section: Option<serde_yaml::Value>,
-) -> Result<Option<RedsynConfig>, ConfigError> {
-    let Some(section) = section else { return Ok(None) };
-    let folder = document.file().parent().map(PathBuf::from).unwrap_or_default();
-    let mut config = RedsynConfig::parse(&section, &folder).map_err(|error| key_error(document, &error))?;
-    if let TokenSource::Value(token) = &mut config.token
-        && let Some(written) = document.as_written::<WrittenBridge>()?.redsyn.and_then(|redsyn| redsyn.token)
-    {
-        *token = Secret::new(written.trim());
-    }
-    Ok(Some(config))
+/// The file as a tree; what was passed over is warned of.
+fn tree(text: &str, warnings: &mut Vec<KeyError>) -> Result<yaml::Node, KeyError> {
+    let odd = |odd: yaml::Oddity| KeyError { key: odd.path, line: Some(odd.line), message: odd.problem };
+    let (root, passed_over) = yaml::parse(text).map_err(odd)?;
+    warnings.extend(passed_over.into_iter().map(odd));
+    Ok(root)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_yaml::{Mapping, Value};
 use url::Url;
 
-use super::fields::{Fields, KeyError};
+use super::fields::{Fields, Item, KeyError};
+use super::{host, tree};
 use crate::crypto::secret::Secret;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::{
@@ -129,15 +129,25 @@ pub struct Grant {
 }
 
 impl RedsynConfig {
-    /// Reads the section; relative paths count from `base`, the folder of the configuration file.
+    /// Reads a section that stands alone; relative paths count from `base`.
     ///
     /// # Errors
     /// The first key that is unknown or has a value outside its range.
-    pub fn parse(section: &Value, base: &Path) -> Result<Self, KeyError> {
-        let mut fields = Fields::of(section, "redsyn")?;
+    pub fn parse(text: &str, base: &Path) -> Result<Self, KeyError> {
+        let mut warnings = Vec::new();
+        let root = tree(text, &mut warnings)?;
+        Self::read(Fields::of_file(&root, "redsyn")?, base, &mut warnings)
+    }
+
+    /// The same for the section of a file.
+    pub(super) fn read(
+        mut fields: Fields<'_>,
+        base: &Path,
+        warnings: &mut Vec<KeyError>,
+    ) -> Result<Self, KeyError> {
         let (relay, listen) = (fields.text("relay")?, fields.text("listen")?);
         let insecure = fields.flag("insecure")?.unwrap_or(false);
-        let (token, token_file) = (fields.text("token")?, fields.text("tokenFile")?);
+        let token = token_source(&mut fields, base)?;
         let (version, scope) = (fields.text("version")?, fields.text("scope")?);
         let encrypt = fields.choice(
             "encrypt",
@@ -147,57 +157,64 @@ impl RedsynConfig {
             fields.choice("receipts", &[("none", Receipts::None), ("progress", Receipts::Progress)])?;
         let (agents, contacts) = (fields.section("agents")?, fields.section("contacts")?);
         // Before what the keys say: a misspelt `scope` is the reason why an agent has no address.
-        fields.finish()?;
-        let scope = scope.map(|text| parse_scope(&text)).transpose()?;
-        let agents = parse_agents(agents, scope.as_ref())?;
+        fields.refuse_unknown()?;
+        let scope = scope.map(|text| parse_scope(text, &fields)).transpose()?;
+        let agents = parse_agents(&agents, scope.as_ref(), warnings)?;
         let config = Self {
-            relay: relay_mode(relay.as_deref(), listen, insecure)?,
-            token: token_source(token, token_file, base)?,
-            version: version.map_or_else(|| Ok(VERSION.to_owned()), date)?,
+            relay: relay_mode(relay, listen, insecure, &fields)?,
+            token,
+            version: version.map_or_else(|| Ok(VERSION.to_owned()), |text| date(text, &fields))?,
             encrypt: encrypt.unwrap_or(Encrypt::Prefer),
             receipts: receipts.unwrap_or(Receipts::None),
-            contacts: parse_contacts(contacts, &agents)?,
+            contacts: parse_contacts(&contacts, &agents)?,
             scope,
             agents,
         };
-        let is_embedded = matches!(config.relay, RelayMode::Embedded { .. });
-        if is_embedded && !matches!(config.token, TokenSource::Default) {
-            let why = "the embedded relay makes its own; a token is for the URL of another relay";
-            return Err(KeyError::new("redsyn.token", why));
-        }
-        if is_embedded && config.scope.is_none() {
-            return Err(KeyError::new(
-                "redsyn.scope",
-                "the embedded relay needs it: org/team/user, e.g. home/general/me",
-            ));
+        if let RelayMode::Embedded { listen } = &config.relay {
+            if !matches!(config.token, TokenSource::Default) {
+                let why = "the embedded relay makes its own; a token is for the URL of another relay";
+                let key = if fields.has("token") { "token" } else { "tokenFile" };
+                return Err(fields.wrong(key, why));
+            }
+            if config.scope.is_none() {
+                let why = "the embedded relay needs it: org/team/user, e.g. home/general/me";
+                return Err(fields.wrong("scope", why));
+            }
+            if host::and_port(listen).is_some_and(|(host, _)| !host::is_loopback(host)) {
+                let why = "listens beyond this machine without TLS: tokens and who writes to whom can be read on the way, so put a TLS proxy in front or run `redsyn-bridge relay` with `tls`";
+                warnings.push(fields.wrong("listen", why));
+            }
         }
         Ok(config)
     }
 }
 
-fn relay_mode(text: Option<&str>, listen: Option<String>, insecure: bool) -> Result<RelayMode, KeyError> {
+fn relay_mode(
+    text: Option<&str>,
+    listen: Option<&str>,
+    insecure: bool,
+    fields: &Fields<'_>,
+) -> Result<RelayMode, KeyError> {
     let mode = match text {
         None | Some("embedded") => {
-            let listen = listen.unwrap_or_else(|| EMBEDDED_LISTEN.to_owned());
-            let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none() {
+            let listen = listen.unwrap_or(EMBEDDED_LISTEN).to_owned();
+            if host::and_port(&listen).is_none_or(|(host, _)| !host::is_one(host)) {
                 let why = format!("{listen:?} is not host:port, e.g. {EMBEDDED_LISTEN}");
-                return Err(KeyError::new("redsyn.listen", why));
+                return Err(fields.wrong("listen", why));
             }
             return Ok(RelayMode::Embedded { listen });
         }
         Some("off") => RelayMode::Off,
-        Some(text) => RelayMode::Remote(relay_url(text, insecure)?),
+        Some(text) => RelayMode::Remote(relay_url(text, insecure, fields)?),
     };
     match listen {
-        Some(_) => Err(KeyError::new("redsyn.listen", "is only for `relay: embedded`")),
+        Some(_) => Err(fields.wrong("listen", "is only for `relay: embedded`")),
         None => Ok(mode),
     }
 }
 
-fn relay_url(text: &str, insecure: bool) -> Result<Url, KeyError> {
-    let wrong =
-        |why: &str| KeyError::new("redsyn.relay", format!("{why}; it is `embedded`, `off` or an https URL"));
+fn relay_url(text: &str, insecure: bool, fields: &Fields<'_>) -> Result<Url, KeyError> {
+    let wrong = |why: &str| fields.wrong("relay", format!("{why}; it is `embedded`, `off` or an https URL"));
     let url = Url::parse(text.trim_end_matches('/'))
         .map_err(|error| wrong(&format!("{text:?} is no URL ({error})")))?;
     let loopback = match url.host() {
@@ -208,7 +225,7 @@ fn relay_url(text: &str, insecure: bool) -> Result<Url, KeyError> {
     };
     if !url.username().is_empty() || url.password().is_some() {
         // Not repeated here: addresses are logged, passwords must not be.
-        return Err(KeyError::new("redsyn.relay", "the URL has a name or password in it: use `token`"));
+        return Err(fields.wrong("relay", "the URL has a name or password in it: use `token`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("paths are added to the URL, so it cannot end in ?… or #…"));
@@ -223,38 +240,34 @@ fn relay_url(text: &str, insecure: bool) -> Result<Url, KeyError> {
     }
 }
 
-fn token_source(value: Option<String>, file: Option<String>, base: &Path) -> Result<TokenSource, KeyError> {
-    match (value, file) {
+fn token_source(fields: &mut Fields<'_>, base: &Path) -> Result<TokenSource, KeyError> {
+    match (fields.text("token")?, fields.path_from("tokenFile", base)?) {
         (Some(_), Some(_)) => {
-            Err(KeyError::new("redsyn.token", "a token is a value or a file (`tokenFile`), not both"))
+            Err(fields.wrong("token", "a token is a value or a file (`tokenFile`), not both"))
         }
-        (Some(value), None) if value.trim().is_empty() => Err(KeyError::new("redsyn.token", "is blank")),
+        (Some(value), None) if value.trim().is_empty() => Err(fields.wrong("token", "is blank")),
         (Some(value), None) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Err(KeyError::new("redsyn.token", "has blanks or characters that no header can carry"))
+            Err(fields.wrong("token", "has blanks or characters that no header can carry"))
         }
-        (None, Some(file)) if file.trim().is_empty() => Err(KeyError::new("redsyn.tokenFile", "is blank")),
         (Some(value), None) => Ok(TokenSource::Value(Secret::new(value))),
-        (None, Some(file)) => Ok(TokenSource::File(base.join(file))),
+        (None, Some(file)) => Ok(TokenSource::File(file)),
         (None, None) => Ok(TokenSource::Default),
     }
 }
 
 /// An API date, as it goes into the header of every call.
-fn date(text: String) -> Result<String, KeyError> {
+fn date(text: &str, fields: &Fields<'_>) -> Result<String, KeyError> {
     let parts: Vec<&str> = text.split('-').collect();
     let digits = |part: &str, len: usize| part.len() == len && part.bytes().all(|byte| byte.is_ascii_digit());
     match parts.as_slice() {
-        [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2) => Ok(text),
-        _ => Err(KeyError::new("redsyn.version", format!("{text:?} is no API date, e.g. {VERSION}"))),
+        [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2) => Ok(text.to_owned()),
+        _ => Err(fields.wrong("version", format!("{text:?} is no API date, e.g. {VERSION}"))),
     }
 }
 
-fn parse_scope(text: &str) -> Result<Scope, KeyError> {
+fn parse_scope(text: &str, fields: &Fields<'_>) -> Result<Scope, KeyError> {
     let wrong = || {
-        KeyError::new(
-            "redsyn.scope",
-            format!("{text:?} is not org/team/user (lower case, digits, `.`, `-`, `_`)"),
-        )
+        fields.wrong("scope", format!("{text:?} is not org/team/user (lower case, digits, `.`, `-`, `_`)"))
     };
     let names: Vec<Name> = text.split('/').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
     let [org, team, user] = <[Name; 3]>::try_from(names).map_err(|_| wrong())?;
@@ -262,17 +275,17 @@ fn parse_scope(text: &str) -> Result<Scope, KeyError> {
 }
 
 fn parse_agents(
-    section: Option<Mapping>,
+    section: &Fields<'_>,
     scope: Option<&Scope>,
+    warnings: &mut Vec<KeyError>,
 ) -> Result<BTreeMap<AgentName, MappedAgent>, KeyError> {
     let mut agents = BTreeMap::new();
     let mut owners: BTreeMap<AgentAddress, AgentName> = BTreeMap::new();
-    for (key, value) in section.unwrap_or_default() {
-        let path = format!("redsyn.agents.{}", scalar(&key));
-        let name: AgentName = agent_name(&scalar(&key), &path)?;
-        let agent = parse_agent(&value, &path, &name, scope)?;
+    for text in section.names() {
+        let name = agent_name(text, section)?;
+        let agent = parse_agent(section.section_of(text)?, &name, scope, warnings)?;
         if let Some(other) = owners.insert(agent.address.clone(), name.clone()) {
-            return Err(KeyError::new(&path, format!("has the address of {other}: {}", agent.address)));
+            return Err(section.wrong(text, format!("has the address of {other}: {}", agent.address)));
         }
         agents.insert(name, agent);
     }
@@ -280,49 +293,49 @@ fn parse_agents(
 }
 
 fn parse_agent(
-    value: &Value,
-    path: &str,
+    mut fields: Fields<'_>,
     name: &AgentName,
     scope: Option<&Scope>,
+    warnings: &mut Vec<KeyError>,
 ) -> Result<MappedAgent, KeyError> {
-    let mut fields = Fields::of(value, path)?;
     let address = fields.text("address")?;
-    let allow: Vec<Allow> = fields.parsed_list("allow")?;
+    let allow = allow(&mut fields, warnings)?;
     let full_trust = fields.choice("trust", &[("none", false), ("full", true)])?.unwrap_or(false);
     let accept = fields.choice(
         "accept",
         &[("any", Accept::Any), ("signed", Accept::Signed), ("encrypted", Accept::Encrypted)],
     )?;
-    let topic_texts = fields.list("topics")?;
-    let description = fields.text("description")?.unwrap_or_default();
+    let topic_texts = fields.list("topics")?.unwrap_or_default();
+    let description = fields.text("description")?.unwrap_or_default().to_owned();
     let hold = fields.flag("hold")?.unwrap_or(false);
-    let mut grant = Fields::of(&fields.take("grant").unwrap_or(Value::Null), &format!("{path}.grant"))?;
-    fields.finish()?;
+    let mut grant = fields.section("grant")?;
+    fields.refuse_unknown()?;
     let grants =
         Grant { continues: patterns(&mut grant, "continue")?, write: patterns(&mut grant, "write")? };
-    grant.finish()?;
+    grant.refuse_unknown()?;
     let address = match (address, scope) {
-        (Some(text), _) => text.parse().map_err(|_| {
-            KeyError::new(format!("{path}.address"), format!("{text:?} is not org/team/user/agent"))
-        })?,
+        (Some(text), _) => text
+            .parse()
+            .map_err(|_| fields.wrong("address", format!("{text:?} is not org/team/user/agent")))?,
         (None, Some(scope)) => scope.agent(name.as_str().parse().map_err(|_| {
-            KeyError::new(
-                path,
+            fields.wrong_section(
                 "is not a REDSYN name (lower case, digits, `.`, `-`, `_`): give the agent an `address`",
             )
         })?),
-        (None, None) => return Err(KeyError::new(path, "needs `redsyn.scope` or an `address` of its own")),
+        (None, None) => {
+            return Err(fields.wrong_section("needs `redsyn.scope` or an `address` of its own"));
+        }
     };
     if full_trust && allow.is_empty() {
-        return Err(KeyError::new(format!("{path}.trust"), "full trust needs `allow`: who may use it"));
+        return Err(fields.wrong("trust", "full trust needs `allow`: who may use it"));
     }
     if full_trust && accept == Some(Accept::Any) {
         let why = "full trust takes signed requests only: `signed` or `encrypted`";
-        return Err(KeyError::new(format!("{path}.accept"), why));
+        return Err(fields.wrong("accept", why));
     }
     let accept = accept.unwrap_or(if full_trust { Accept::Signed } else { Accept::Any });
     Ok(MappedAgent {
-        topics: topics(topic_texts, path, &address)?,
+        topics: topics(&topic_texts, &fields, &address)?,
         policy: Policy {
             allow,
             full_trust,
@@ -337,12 +350,32 @@ fn parse_agent(
     })
 }
 
-fn topics(texts: Vec<String>, path: &str, address: &AgentAddress) -> Result<Vec<TopicAddress>, KeyError> {
+/// Words that people write for everybody. The policy has no such word: it would take them for a person's handle.
+const EVERYBODY: &[&str] = &["all", "any", "anybody", "anyone", "everybody", "everyone", "public", "world"];
+
+fn allow(fields: &mut Fields<'_>, warnings: &mut Vec<KeyError>) -> Result<Vec<Allow>, KeyError> {
+    let allow = fields.parsed_list("allow")?;
+    let items = fields.list("allow")?.unwrap_or_default();
+    for item in items.into_iter().filter(|item| EVERYBODY.contains(&item.text)) {
+        let why = format!(
+            "has {:?}, which is read as a person's handle: whom one means is handle, team:<team>, org or org:<organization>",
+            item.text
+        );
+        warnings.push(fields.wrong_item("allow", item, why));
+    }
+    Ok(allow)
+}
+
+fn topics(
+    texts: &[Item<'_>],
+    fields: &Fields<'_>,
+    address: &AgentAddress,
+) -> Result<Vec<TopicAddress>, KeyError> {
     texts
         .iter()
-        .map(|text| {
-            let full = text.strip_prefix("topic:").unwrap_or(text);
-            let wrong = |why: String| KeyError::new(format!("{path}.topics"), format!("{text:?}: {why}"));
+        .map(|item| {
+            let full = item.text.strip_prefix("topic:").unwrap_or(item.text);
+            let wrong = |why: String| fields.wrong_item("topics", *item, format!("{:?}: {why}", item.text));
             let short: ShortAddress =
                 format!("topic:{full}").parse().map_err(|error: AddressError| wrong(error.to_string()))?;
             match short.resolve(address) {
@@ -353,47 +386,42 @@ fn topics(texts: Vec<String>, path: &str, address: &AgentAddress) -> Result<Vec<
         .collect()
 }
 
-fn patterns(fields: &mut Fields, key: &str) -> Result<Vec<String>, KeyError> {
-    let texts = fields.list(key)?;
-    for text in &texts {
-        let levels: Vec<&str> = text.split('/').collect();
+fn patterns(fields: &mut Fields<'_>, key: &'static str) -> Result<Vec<String>, KeyError> {
+    let items = fields.list(key)?.unwrap_or_default();
+    for item in &items {
+        let levels: Vec<&str> = item.text.split('/').collect();
         let good =
             levels.len() == 4 && levels.iter().all(|level| *level == "*" || level.parse::<Name>().is_ok());
         if !good {
-            return Err(fields.wrong(key, format!("{text:?} is not org/team/user/agent with `*` per level")));
+            let why = format!("{:?} is not org/team/user/agent with `*` per level", item.text);
+            return Err(fields.wrong_item(key, *item, why));
         }
     }
-    Ok(texts)
+    Ok(items.iter().map(|item| item.text.to_owned()).collect())
 }
 
 fn parse_contacts(
-    section: Option<Mapping>,
+    section: &Fields<'_>,
     agents: &BTreeMap<AgentName, MappedAgent>,
 ) -> Result<BTreeMap<String, AgentAddress>, KeyError> {
     let mut contacts = BTreeMap::new();
-    for (key, value) in section.unwrap_or_default() {
-        let alias = scalar(&key);
-        let path = format!("redsyn.contacts.{alias}");
-        let name: AgentName = agent_name(&alias, &path)?;
+    for alias in section.names() {
+        let name = agent_name(alias, section)?;
         // The second generation of the local protocol knows no capital letters.
         if agents.keys().any(|agent| agent.as_str().eq_ignore_ascii_case(name.as_str())) {
-            return Err(KeyError::new(&path, "is also a local agent: choose another alias"));
+            return Err(section.wrong(alias, "is also a local agent: choose another alias"));
         }
-        let text = scalar(&value);
+        let text = section.text_of(alias)?;
         let address =
-            text.parse().map_err(|_| KeyError::new(&path, format!("{text:?} is not org/team/user/agent")))?;
-        contacts.insert(alias, address);
+            text.parse().map_err(|_| section.wrong(alias, format!("{text:?} is not org/team/user/agent")))?;
+        contacts.insert(alias.to_owned(), address);
     }
     Ok(contacts)
 }
 
-fn scalar(value: &Value) -> String {
-    super::fields::scalar_text(value).unwrap_or_default()
-}
-
-fn agent_name(text: &str, path: &str) -> Result<AgentName, KeyError> {
+fn agent_name(text: &str, section: &Fields<'_>) -> Result<AgentName, KeyError> {
     AgentName::parse(text)
-        .ok_or_else(|| KeyError::new(path, "is no agent name: 1 to 64 letters, digits, `_`, `.`, `-`"))
+        .ok_or_else(|| section.wrong(text, "is no agent name: 1 to 64 letters, digits, `_`, `.`, `-`"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 
 fn parse(yaml: &str) -> Result<RedsynConfig, KeyError> {
-    RedsynConfig::parse(&serde_yaml::from_str(yaml).unwrap(), Path::new("/etc/node"))
+    RedsynConfig::parse(yaml, Path::new("/etc/node"))
 }
 
 /// Every key there is.
@@ -155,6 +155,8 @@ const BAD: &[(&str, &str, &[&str])] = &[
         &["any", "signed", "encrypted"],
     ),
     ("relay: off\nscope: a/b/c\nagents: {x: {topics: [a/b/c/d]}}", "redsyn.agents.x.topics", &["topic"]),
+    ("scope: a/b/c\nlisten: not a host:1", "redsyn.listen", &["host:port"]),
+    ("relay: off\ncontacts: {bob: [a/b/c/d]}", "redsyn.contacts.bob", &["text"]),
     ("relay: off\nscope: a/b/c\nagents: {x: {hold: 1}}", "redsyn.agents.x.hold", &["true or false"]),
     (
         "relay: off\nscope: a/b/c\nagents: {x: {grant: {write: [globex/*]}}}",

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde_yaml::Value;
 
 use super::fields::{Fields, KeyError};
 use super::metrics::allow_remote;
-use super::reader::line_of;
-use super::{ConfigError, text_of};
+use super::{ConfigError, text_of, tree};
 use crate::domain::relay::plan::{Plan, Plans};
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 19122);
@@ -72,19 +70,15 @@ impl RelayConfig {
     /// # Errors
     /// When the text says something that cannot be.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let value: Value = serde_yaml::from_str(text).map_err(|error| ConfigError::yaml(file, "", &error))?;
         let base = file.parent().unwrap_or(Path::new(""));
-        parse(&value, base).map_err(|error| {
-            // The file is the section: its keys have no `relay:` above them.
-            let path: Vec<&str> = error.key.split('.').skip(1).collect();
-            ConfigError { file: file.to_owned(), line: line_of(text, &path), problem: error.to_string() }
-        })
+        parse(text, base).map_err(|error| ConfigError::of(file, error))
     }
 }
 
-fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
-    let mut root = Fields::of(value, "relay")?;
-    if root.take("database").is_some() {
+fn parse(text: &str, base: &Path) -> Result<RelayConfig, KeyError> {
+    let root = tree(text, &mut Vec::new())?;
+    let mut root = Fields::of_file(&root, "relay")?;
+    if root.text("database")?.is_some() {
         return Err(root.wrong("database", "is not available yet: use dataDir"));
     }
     let insecure_targets = webhooks(&mut root)?;
@@ -96,50 +90,47 @@ fn parse(value: &Value, base: &Path) -> Result<RelayConfig, KeyError> {
     };
     let config = RelayConfig {
         listen,
-        data_dir: base.join(root.text("dataDir")?.as_deref().unwrap_or(DEFAULT_DATA_DIR)),
+        data_dir: root.path_from("dataDir", base)?.unwrap_or_else(|| base.join(DEFAULT_DATA_DIR)),
         trusted_proxies: trusted_proxies(&mut root)?,
         plans: plans(&mut root)?,
         insecure_targets,
         tls: tls(&mut root, base)?,
         limits: limits(&mut root)?,
-        remote_metrics: allow_remote(&root.take("metrics").unwrap_or_default(), "relay.metrics")?,
+        remote_metrics: allow_remote(root.section("metrics")?)?,
         retention: retention(&mut root)?,
     };
-    root.finish()?;
+    root.refuse_unknown()?;
     Ok(config)
 }
 
-fn webhooks(root: &mut Fields) -> Result<bool, KeyError> {
-    let section = root.section("webhooks")?.unwrap_or_default();
-    let mut webhooks = Fields::of(&Value::Mapping(section), "relay.webhooks")?;
+fn webhooks(root: &mut Fields<'_>) -> Result<bool, KeyError> {
+    let mut webhooks = root.section("webhooks")?;
     let insecure = webhooks.flag("allow_insecure_targets")?.unwrap_or(false);
-    webhooks.finish()?;
+    webhooks.refuse_unknown()?;
     Ok(insecure)
 }
 
-fn tls(root: &mut Fields, base: &Path) -> Result<Option<TlsFiles>, KeyError> {
-    let Some(section) = root.section("tls")? else { return Ok(None) };
-    let mut tls = Fields::of(&Value::Mapping(section), "relay.tls")?;
-    let (cert, key) = (tls.text("cert")?, tls.text("key")?);
-    tls.finish()?;
+fn tls(root: &mut Fields<'_>, base: &Path) -> Result<Option<TlsFiles>, KeyError> {
+    let Some(mut tls) = root.section_if_any("tls")? else { return Ok(None) };
+    let (cert, key) = (tls.path_from("cert", base)?, tls.path_from("key", base)?);
+    tls.refuse_unknown()?;
     match (cert, key) {
-        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert: base.join(cert), key: base.join(key) })),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
         _ => Err(root.wrong("tls", "needs both cert and key")),
     }
 }
 
-fn limits(root: &mut Fields) -> Result<CallLimits, KeyError> {
-    let section = root.section("limits")?.unwrap_or_default();
-    let mut fields = Fields::of(&Value::Mapping(section), "relay.limits")?;
+fn limits(root: &mut Fields<'_>) -> Result<CallLimits, KeyError> {
+    let mut fields = root.section("limits")?;
     let limits = CallLimits {
         per_token: calls(&mut fields, "callsPerMinuteAndToken", TOKEN_CALLS)?,
         per_address: calls(&mut fields, "callsPerMinuteAndAddress", ADDRESS_CALLS)?,
     };
-    fields.finish()?;
+    fields.refuse_unknown()?;
     Ok(limits)
 }
 
-fn calls(fields: &mut Fields, key: &str, default: u32) -> Result<Option<NonZeroU32>, KeyError> {
+fn calls(fields: &mut Fields<'_>, key: &'static str, default: u32) -> Result<Option<NonZeroU32>, KeyError> {
     match limit(fields, key)? {
         None => Ok(NonZeroU32::new(default)),
         Some(None) => Ok(None),
@@ -150,46 +141,47 @@ fn calls(fields: &mut Fields, key: &str, default: u32) -> Result<Option<NonZeroU
     }
 }
 
-fn retention(root: &mut Fields) -> Result<Option<Duration>, KeyError> {
-    let section = root.section("retention")?.unwrap_or_default();
-    let mut fields = Fields::of(&Value::Mapping(section), "relay.retention")?;
+fn retention(root: &mut Fields<'_>) -> Result<Option<Duration>, KeyError> {
+    let mut fields = root.section("retention")?;
     let days = limit(&mut fields, "days")?.unwrap_or(Some(RETENTION_DAYS));
     if days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
         return Err(fields.wrong("days", format!("must be 1 to {RETENTION_DAYS_MAX}, or {UNLIMITED}")));
     }
-    fields.finish()?;
+    fields.refuse_unknown()?;
     Ok(days.map(|days| Duration::from_secs(days * DAY)))
 }
 
 /// Single addresses and whole networks.
-fn trusted_proxies(root: &mut Fields) -> Result<Vec<IpNet>, KeyError> {
-    let entries = root.list("trustedProxies")?;
+fn trusted_proxies(root: &mut Fields<'_>) -> Result<Vec<IpNet>, KeyError> {
+    let entries = root.list("trustedProxies")?.unwrap_or_default();
     entries
-        .iter()
-        .map(|text| {
-            let network = text.parse::<IpNet>().ok();
-            let network = network.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-            network.ok_or_else(|| root.wrong("trustedProxies", format!("{text:?} is no address or network")))
+        .into_iter()
+        .map(|item| {
+            let network = item.text.parse::<IpNet>().ok();
+            let network = network.or_else(|| item.text.parse::<IpAddr>().ok().map(IpNet::from));
+            let problem = || format!("{:?} is no address or network", item.text);
+            network.ok_or_else(|| root.wrong_item("trustedProxies", item, problem()))
         })
         .collect()
 }
 
 /// The spec's table with changes. A plan that is not in it starts from the tightest one.
-fn plans(root: &mut Fields) -> Result<Plans, KeyError> {
+fn plans(root: &mut Fields<'_>) -> Result<Plans, KeyError> {
     let mut plans = Plans::default();
-    for (name, changes) in root.section("plans")?.unwrap_or_default() {
-        let Some(name) = name.as_str().filter(|name| !name.is_empty()) else {
+    let section = root.section("plans")?;
+    for name in section.names() {
+        if name.is_empty() {
             return Err(root.wrong("plans", "a plan's name must be a text"));
-        };
-        let mut fields = Fields::of(&changes, &format!("relay.plans.{name}"))?;
+        }
+        let mut fields = section.section_of(name)?;
         let plan = changed(plans.get(name).clone(), &mut fields)?;
-        fields.finish()?;
+        fields.refuse_unknown()?;
         plans.set(name, plan);
     }
     Ok(plans)
 }
 
-fn changed(plan: Plan, changes: &mut Fields) -> Result<Plan, KeyError> {
+fn changed(plan: Plan, changes: &mut Fields<'_>) -> Result<Plan, KeyError> {
     Ok(Plan {
         messages_per_day: limit(changes, "messagesPerDay")?.unwrap_or(plan.messages_per_day),
         files_bytes: limit(changes, "filesMb")?
@@ -206,7 +198,7 @@ fn changed(plan: Plan, changes: &mut Fields) -> Result<Plan, KeyError> {
 }
 
 /// A number, or `unlimited`; `None` when the key is not there.
-fn limit(changes: &mut Fields, key: &str) -> Result<Option<Option<u64>>, KeyError> {
+fn limit(changes: &mut Fields<'_>, key: &'static str) -> Result<Option<Option<u64>>, KeyError> {
     match changes.text(key)? {
         None => Ok(None),
         Some(text) if text == UNLIMITED => Ok(Some(None)),

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use super::fields::{Fields, KeyError};
 
-use super::ConfigError;
-use super::reader::Document;
-
-const KEYS: &[&str] = &["lockAfterFailures", "lockMinutes", "admin_agents"];
 /// A year.
 const MOST_MINUTES: u32 = 525_600;
 
@@ -18,30 +14,15 @@ pub struct Security {
     pub admin_agents: Vec<String>,
 }
 
-/// The texts of the section, as they are written.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Written {
-    security: Option<Texts>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Texts {
-    admin_agents: Option<Vec<String>>,
-}
-
 impl Security {
-    pub(super) fn read(document: &mut Document) -> Result<Self, ConfigError> {
-        let section = document.section(&["security"])?;
-        section.warn_of_unknown(document, KEYS);
-        section.check_list(document, "admin_agents")?;
-        let texts = document.as_written::<Written>()?.security.unwrap_or_default();
-        let minutes = section.number(document, "lockMinutes", 1..=MOST_MINUTES, 5)?;
-        Ok(Self {
-            lock_after_failures: section.number(document, "lockAfterFailures", 1..=u32::MAX, 5)?,
+    pub(super) fn read(mut section: Fields<'_>, warnings: &mut Vec<KeyError>) -> Result<Self, KeyError> {
+        let minutes = section.whole("lockMinutes", 1..=MOST_MINUTES, 5)?;
+        let security = Self {
+            lock_after_failures: section.whole("lockAfterFailures", 1..=u32::MAX, 5)?,
             lock_for: Duration::from_secs(u64::from(minutes) * 60),
-            admin_agents: texts.admin_agents.unwrap_or_default(),
-        })
+            admin_agents: section.texts("admin_agents")?.unwrap_or_default(),
+        };
+        section.warn_of_unknown(warnings);
+        Ok(security)
     }
 }

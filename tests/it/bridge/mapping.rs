@@ -28,8 +28,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 /// The other bridge: what its agent `billing` gets of a request of `close`.
 fn arrives(id: &DshId, kind: &str, parcel: Parcel) -> (local::NewMessage, Option<Vec<u8>>) {
     let yaml = "relay: off\nscope: globex/erp/bob\nagents: {billing: {grant: {write: [acme/*/*/*]}}}";
-    let section = serde_yaml::from_str(yaml).unwrap();
-    let names = Names::new(&RedsynConfig::parse(&section, std::path::Path::new(".")).unwrap());
+    let names = Names::new(&RedsynConfig::parse(yaml, std::path::Path::new(".")).unwrap());
     let agent = AgentName::parse("billing").unwrap();
     let Content { body, refs } = parcel.content;
     let envelope = json!({

@@ -65,7 +65,7 @@ pub struct Node {
 impl Node {
     /// A node with this `redsyn` section, whose relay is a URL, and its files in `folder`.
     pub fn start(yaml: &str, folder: &Path, token: &str, keys: &NodeKeys, clock: ManualClock) -> Self {
-        let config = RedsynConfig::parse(&serde_yaml::from_str(yaml).unwrap(), folder).unwrap();
+        let config = RedsynConfig::parse(yaml, folder).unwrap();
         let RelayMode::Remote(url) = &config.relay else { panic!("{yaml}") };
         let local = LocalStore::open(folder).unwrap();
         let v2 = V2Store::new(local.db().clone(), SystemRandom::shared());

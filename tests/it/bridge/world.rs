@@ -108,7 +108,7 @@ impl World {
     pub fn config(&self, more: &str) -> RedsynConfig {
         let yaml =
             format!("scope: acme/finance/ana\nrelay: {}\ncontacts: {{bob: {BOB}}}\n{more}", self.relay.url);
-        RedsynConfig::parse(&serde_yaml::from_str(&yaml).unwrap(), self.folder.path()).unwrap()
+        RedsynConfig::parse(&yaml, self.folder.path()).unwrap()
     }
 
     /// Stops the node in an orderly way.

@@ -69,17 +69,17 @@ fn an_error_names_the_file_the_line_and_the_key() {
         (
             "listen: 127.0.0.1:1\nplans:\n  free:\n    agents: 1\n  pro:\n    agents: many\n",
             6,
-            "relay.plans.pro.agents: must be a whole number or unlimited",
+            "relay.plans.pro.agents must be a whole number or unlimited",
         ),
         (
             "listen: 127.0.0.1:1\nlimits: {callsPerMinuteAndToken: 0}\n",
             2,
-            "relay.limits.callsPerMinuteAndToken: must be at least 1, or unlimited",
+            "relay.limits.callsPerMinuteAndToken must be at least 1, or unlimited",
         ),
         (
             "dataDir: x\n\n# a comment\ndatadir: x\n",
             4,
-            "relay.datadir: is not a known key; did you mean `dataDir`?",
+            "relay.datadir is not a known key; did you mean `dataDir`?",
         ),
     ] {
         std::fs::write(&file, text).unwrap();

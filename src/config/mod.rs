@@ -7,6 +7,7 @@ pub mod fields;
 mod host;
 mod metrics;
 pub mod redsyn;
+mod reference;
 pub mod relay;
 mod security;
 mod yaml;
@@ -119,6 +120,7 @@ impl Config {
             let problem = "is false: the outbox, seen mail and pinned keys are forgotten at each stop, so mail may be lost or come twice";
             warnings.push(top.section("broker")?.wrong("persist", problem));
         }
+        warnings.extend(reference::differences(&root, text));
         Ok(Self { broker, security, agents, remote_metrics, redsyn, warnings: Vec::new() })
     }
 }

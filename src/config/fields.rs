@@ -114,10 +114,18 @@ impl<'a> Fields<'a> {
         self.entries.iter().map(|entry| entry.key.as_str())
     }
 
+    /// The entry of a key, which is known from now on.
+    fn ask(&mut self, key: &'static str) -> Option<&'a Entry> {
+        self.asked.push(key);
+        let entry = self.entry(key);
+        #[cfg(test)]
+        asked::note(self.path(key), entry);
+        entry
+    }
+
     /// What a key has, if it has anything.
     fn take(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.asked.push(key);
-        let node = &self.entry(key)?.node;
+        let node = &self.ask(key)?.node;
         let blank = matches!(node.value, Value::Null) && self.keys == Keys::Own;
         (!blank).then_some(node)
     }
@@ -295,7 +303,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When the value is not a section.
     pub(super) fn section(&mut self, key: &'static str) -> Result<Self, KeyError> {
-        self.asked.push(key);
+        self.ask(key);
         self.section_of(key)
     }
 
@@ -360,6 +368,43 @@ fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<
         .filter(|(nearness, _)| *nearness >= SLIP)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
+}
+
+/// Which keys there are, for tests that must not forget one.
+#[cfg(test)]
+pub(crate) mod asked {
+    use std::cell::RefCell;
+
+    use super::{Entry, Value};
+
+    /// A key that was asked for, and the texts it had; `None` when it was not there.
+    pub(crate) type Asked = (String, Option<Vec<String>>);
+
+    thread_local! {
+        static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn note(path: String, entry: Option<&Entry>) {
+        let texts = |entry: &Entry| match &entry.node.value {
+            Value::Scalar(scalar) => vec![scalar.text.clone()],
+            Value::List(items) => items
+                .iter()
+                .filter_map(|item| match &item.value {
+                    Value::Scalar(scalar) => Some(scalar.text.clone()),
+                    _ => None,
+                })
+                .collect(),
+            Value::Null | Value::Map(_) => Vec::new(),
+        };
+        ASKED.with_borrow_mut(|asked| asked.push((path, entry.map(texts))));
+    }
+
+    /// The outcome of some reading, and the keys that it asked for.
+    pub(crate) fn during<T>(read: impl FnOnce() -> T) -> (T, Vec<Asked>) {
+        ASKED.take();
+        let read = read();
+        (read, ASKED.take())
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod agents;
 mod broker;
+mod disk;
 pub mod fields;
 mod host;
 mod metrics;
@@ -77,6 +78,18 @@ impl Config {
     /// When it cannot be read or holds something that is not allowed.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         Self::parse(&text_of(file)?, file)
+    }
+
+    /// The same, and looks at the files and folders that it names.
+    ///
+    /// # Errors
+    /// As [`Config::load`], and when something of another kind is in their place.
+    pub fn load_and_look(file: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(file)?;
+        let config = Self::parse(&text, file)?;
+        let look = || disk::look(&config, &mut Fields::of_file(&tree(&text, &mut Vec::new())?, "")?);
+        look().map_err(|error| ConfigError::of(file, error))?;
+        Ok(config)
     }
 
     /// The same for a text that is already here; `file` names it in errors and anchors relative paths.

@@ -2,6 +2,7 @@
 //! since a typing error here could send plain text or open an agent to strangers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use url::Url;
@@ -23,6 +24,8 @@ const EMBEDDED_LISTEN: &str = "127.0.0.1:19122";
 #[derive(Clone, Debug)]
 pub struct RedsynConfig {
     pub relay: RelayMode,
+    /// `http://` to another machine is allowed.
+    pub insecure: bool,
     pub token: TokenSource,
     /// The API date sent as `Redsyn-Version`.
     pub version: String,
@@ -65,6 +68,12 @@ pub struct Scope {
 impl Scope {
     pub fn agent(&self, agent: Name) -> AgentAddress {
         AgentAddress { org: self.org.clone(), team: self.team.clone(), user: self.user.clone(), agent }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.org, self.team, self.user)
     }
 }
 
@@ -162,6 +171,7 @@ impl RedsynConfig {
         let agents = parse_agents(&agents, scope.as_ref(), warnings)?;
         let config = Self {
             relay: relay_mode(relay, listen, insecure, &fields)?,
+            insecure,
             token,
             version: version.map_or_else(|| Ok(VERSION.to_owned()), |text| date(text, &fields))?,
             encrypt: encrypt.unwrap_or(Encrypt::Prefer),

@@ -10,6 +10,7 @@
 
 mod bridge;
 mod commands;
+mod config;
 mod conformance;
 mod fuzz_seeds;
 mod golden;

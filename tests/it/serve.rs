@@ -222,7 +222,9 @@ fn config_check_tells_what_is_understood_and_what_is_odd() {
     let text = String::from_utf8(checked.stdout).unwrap();
     assert_eq!(checked.status.code(), Some(0));
     assert!(
-        text.contains("listens on") && text.contains("warning: ") && text.contains("leaseSeconds"),
+        text.contains("leaseSeconds          600")
+            && text.contains("warning: ")
+            && text.contains("leaseSeconds"),
         "{text}"
     );
     assert!(!text.contains("hunter2"));

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::yaml::{Entry, Node, Scalar, Value};
+use super::yaml::{Entry, Node, Scalar, Value, shown};
 use crate::crypto::secret::Secret;
 
 const NO_SECTION: &str = "must be a section of `key: value` lines";
@@ -82,7 +82,8 @@ impl<'a> Fields<'a> {
     }
 
     fn path(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        let key = shown(key);
+        if self.path.is_empty() { key.into_owned() } else { format!("{}.{key}", self.path) }
     }
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {

@@ -99,7 +99,9 @@ fn an_error_names_line_key_and_range() {
     assert!(
         problem("broker: 5\n").ends_with("config.yaml:1: broker must be a section of `key: value` lines")
     );
-    assert!(problem("broker:\n  secret: s\n secret: t\n").starts_with("/etc/relay/config.yaml:3: not YAML"));
+    assert!(
+        problem("broker:\n  secret: s\n secret: t\n").starts_with("/etc/relay/config.yaml:3: is not YAML")
+    );
     assert!(problem("broker:\n  port: 1\n  port: 2\n").contains("there twice"));
 }
 
@@ -202,16 +204,25 @@ fn a_refusal_names_the_line_of_the_key_itself_not_of_one_that_is_called_the_same
             "10: redsyn.agents.x.allow",
         ),
         // Said twice, of two documents, or nothing of the kind.
-        ("broker:\n  secret: s\nagents:\n  a:\nbroker:\n  port: 1\n", "5: the key broker is there twice"),
-        ("broker:\n  secret: s\n---\nbroker:\n  port: 1\n", "3: a second document begins"),
-        ("broker:\n  secret: s\n  ? [a]\n  : b\n", "3: broker a key must be a text"),
+        ("broker:\n  secret: s\nagents:\n  a:\nbroker:\n  port: 1\n", "5: broker is there twice"),
+        ("broker:\n  secret: s\n---\nbroker:\n  port: 1\n", "3: begins a second document"),
+        ("broker:\n  secret: s\n  ? [a]\n  : b\n", "3: broker has a key that is no text"),
         ("broker:\n  secret: !hunter2 s\n", "2: broker.secret begins with !, which is a tag in YAML"),
-        ("broker:\n  port: 1\n  secret: @hunter2\n", "3: broker.secret not YAML: unexpected character"),
+        ("broker:\n  port: 1\n  secret: @hunter2\n", "3: broker.secret is not YAML: unexpected character"),
         ("- broker\n", "1: must be a section"),
     ] {
         let refused = refused(text);
         assert!(refused.starts_with(told), "{text}: {refused}");
     }
+}
+
+#[test]
+fn a_key_without_a_blank_behind_its_colon_shows_no_secret() {
+    let refused = refused("broker:\n  secret:hunter2\n  port: 1\n");
+    assert!(refused.starts_with("3: ") && refused.contains("behind a key a blank"), "{refused}");
+    assert!(!refused.contains("hunter"), "{refused}");
+    let warnings = parse("broker: {secret: s, secret:hunter2}\n").unwrap().warnings.concat();
+    assert!(warnings.contains("broker.secret:… is unknown") && !warnings.contains("hunter"), "{warnings}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Tree {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(Stop::wrong(line, "a second document begins; the file must be one"));
+                    return Err(Stop::wrong(line, "begins a second document; the file must be one"));
                 }
                 Ok(())
             }
@@ -193,7 +193,7 @@ impl Tree {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
-                    return Err(Stop::wrong(line, "an alias stands inside what it stands for"));
+                    return Err(Stop::wrong(line, "has an alias inside what it stands for"));
                 };
                 self.nodes += node.nodes();
                 self.put(Node { line, ..node }, 0, String::new)
@@ -206,7 +206,7 @@ impl Tree {
     fn put(&mut self, node: Node, anchor: usize, key: impl FnOnce() -> String) -> Result<(), Stop> {
         self.nodes += 1;
         if self.nodes > MOST_NODES {
-            return Err(Stop::wrong(node.line, format!("the file has more than {MOST_NODES} values")));
+            return Err(Stop::wrong(node.line, format!("makes the file more than {MOST_NODES} values")));
         }
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
@@ -217,14 +217,15 @@ impl Tree {
             Some(Open::Map { entries, key: waiting, .. }) => match waiting.take() {
                 Some((key, line)) => entries.push(Entry { key, line, node }),
                 None if matches!(node.value, Value::List(_) | Value::Map(_)) => {
-                    return Err(Stop::wrong(node.line, "a key must be a text"));
+                    return Err(Stop::wrong(node.line, "has a key that is no text"));
                 }
                 None => {
                     let key = key();
-                    if entries.iter().any(|entry| entry.key == key) {
-                        return Err(Stop::wrong(node.line, format!("the key {key} is there twice")));
-                    }
+                    let twice = entries.iter().any(|entry| entry.key == key);
                     *waiting = Some((key, node.line));
+                    if twice {
+                        return Err(Stop::wrong(node.line, "is there twice"));
+                    }
                 }
             },
         }
@@ -238,17 +239,25 @@ impl Tree {
             Some(comma) if in_brackets && text.get(comma..).is_some_and(|rest| rest.starts_with(',')) => {
                 Stop::Empty { comma, line: mark.line() }
             }
-            _ => Stop::wrong(mark.line(), format!("not YAML: {}{}", error.info(), way_out(error.kind()))),
+            _ => Stop::wrong(mark.line(), format!("is not YAML: {}{}", error.info(), way_out(error.kind()))),
         }
     }
 
     /// Names the way to where reading stopped.
     fn oddity(&self, line: usize, problem: &str) -> Oddity {
         let keys = self.open.iter().filter_map(|open| match open {
-            Open::Map { key: Some((key, _)), .. } => Some(key.as_str()),
+            Open::Map { key: Some((key, _)), .. } => Some(shown(key)),
             _ => None,
         });
         Oddity { line, path: keys.collect::<Vec<_>>().join("."), problem: problem.to_owned() }
+    }
+}
+
+/// A key as errors show it. Without a blank behind its colon a key has its value in it, which may be a secret.
+pub(super) fn shown(key: &str) -> Cow<'_, str> {
+    match key.split_once(':') {
+        Some((key, _)) => Cow::Owned(format!("{key}:…")),
+        None => Cow::Borrowed(key),
     }
 }
 

@@ -123,6 +123,13 @@ impl Link {
     /// # Errors
     /// In words for a person, when it does not say.
     pub async fn probe(&self) -> Result<i64, String> {
+        // It may know the token and still take nothing from this node.
+        if matches!(self.state(), LinkState::Down { .. })
+            && let Err(error) = self.introduce().await
+        {
+            self.lost(&error);
+            return Err(explain(&error));
+        }
         match self.client.get("/me").await {
             Ok(_) => self.lacks.has(Call::Me),
             Err(error) if error.is_not_offered() => self.lacks.note(Call::Me, &error),
@@ -341,7 +348,9 @@ fn explain(error: &CallError) -> String {
     match error.status() {
         Some(401) => format!("{error}: the relay does not know this token; put a valid one in place of it"),
         Some(409) => {
-            format!("{error}: the relay has another key for this node; use the node's own token and key file")
+            format!(
+                "{error}: the relay has another key for this node; put back the key file that belongs to this token, or run `keys rotate` to replace the key it has"
+            )
         }
         Some(404) => format!(
             "{error}: an organisation, team or user of redsyn.scope is missing at the relay; make it there (see \

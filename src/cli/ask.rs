@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::print;
 use crate::admin::client::{self, AdminError};
-use crate::config::Config;
+use crate::config::{Config, Storage};
 use crate::domain::clock::SystemClock;
 use crate::domain::random::SystemRandom;
 use crate::runtime::admin;
@@ -49,6 +49,12 @@ pub(super) fn run(asked: &Asked, request: &Request, text: impl FnOnce(&Value) ->
 pub(super) async fn ask(file: &Path, request: &Request) -> Result<Value, RunError> {
     let config = Config::load(file)?;
     let folder = &config.broker.data_dir;
+    if config.broker.storage == Storage::Memory && config.redsyn.is_none() {
+        return Err(RunError::other(format!(
+            "broker.persist is false: a broker that keeps nothing has no folder to be asked through; see `{}`",
+            super::called("selfcheck")
+        )));
+    }
     if !folder.is_dir() {
         return Err(RunError::other(format!(
             "there is no data folder {} yet: `{}` makes it",
@@ -56,7 +62,7 @@ pub(super) async fn ask(file: &Path, request: &Request) -> Result<Value, RunErro
             super::called("serve")
         )));
     }
-    match DataFolder::try_open(folder, "broker.dataDir")? {
+    match DataFolder::for_a_moment(folder, "broker.dataDir")? {
         Some(free) => {
             let operator =
                 Operator::of_stopped(&config, &free, SystemClock::shared(), SystemRandom::shared())?;

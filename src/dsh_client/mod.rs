@@ -1,11 +1,13 @@
 //! A client of the local broker, protocol v1.1, for the commands that act as an agent: the demo and, later, checks.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use reqwest::Method;
 use serde_json::Value;
 
 use crate::crypto::hmac;
 use crate::crypto::secret::Secret;
-use crate::domain::clock::SharedClock;
+use crate::domain::clock::{SharedClock, Timestamp};
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1::signing;
 
@@ -17,6 +19,28 @@ pub struct DshClient {
     agent: AgentName,
     secret: Secret,
     clock: SharedClock,
+}
+
+/// What listens at an address says of itself to anybody.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The answer to `GET /`; null when it is no JSON.
+    pub answer: Value,
+    /// Its clock, to the second.
+    pub date: Option<Timestamp>,
+}
+
+/// Asks what listens at `base`, like `http://127.0.0.1:19121`, for at most `patience`.
+///
+/// # Errors
+/// When no answer came, or one that is not 2xx.
+pub async fn about(base: &str, patience: Duration) -> Result<About, DshError> {
+    let answer = client()?.get(format!("{base}/")).timeout(patience).send().await?;
+    let date = answer.headers().get(reqwest::header::DATE).and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let since_epoch = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+    let date = since_epoch.map(|since| Timestamp::from_millis(0).plus(since));
+    Ok(About { answer: json(answer).await?, date })
 }
 
 /// Why a call gave no usable answer.
@@ -34,10 +58,7 @@ impl DshClient {
     /// # Errors
     /// When no HTTP client can be built.
     pub fn new(base: &str, agent: AgentName, secret: Secret, clock: SharedClock) -> Result<Self, DshError> {
-        // The client wants a provider of TLS even for plain HTTP; whoever comes second finds it installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
-        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), agent, secret, clock })
+        Ok(Self { http: client()?, base: base.trim_end_matches('/').to_owned(), agent, secret, clock })
     }
 
     /// `POST` with a JSON body; the answer's JSON.
@@ -99,6 +120,12 @@ impl DshClient {
             .send()
             .await
     }
+}
+
+fn client() -> Result<reqwest::Client, reqwest::Error> {
+    // The client wants a provider of TLS even for plain HTTP; whoever comes second finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().tls_certs_only([]).build()
 }
 
 async fn json(answer: reqwest::Response) -> Result<Value, DshError> {

@@ -3,11 +3,18 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::RunError;
 
 /// The name of the locked file. The lock is the operating system's, so it ends with the process, however that ends.
 const LOCK: &str = "redsyn-bridge.lock";
+
+/// Follows the process in the file while a command has the folder.
+const A_MOMENT: &str = " for a moment";
+/// How often a start looks whether such a command is done, and how long it rests in between.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// A folder that this process owns until it is dropped.
 #[derive(Debug)]
@@ -18,19 +25,35 @@ pub struct DataFolder {
 
 impl DataFolder {
     /// Makes the folder when it is missing, checks that it can be written, and locks it. `setting` is the key that
-    /// names it.
+    /// names it. A command that has it for a moment is waited for.
     ///
     /// # Errors
     /// When it cannot be made or written, or another process owns it.
     pub fn open(path: &Path, setting: &str) -> Result<Self, RunError> {
-        Self::try_open(path, setting)?.ok_or_else(|| in_use(path, &path.join(LOCK), setting))
+        let lock = path.join(LOCK);
+        for _ in 0..LOOKS {
+            if let Some(folder) = Self::lock(path, setting, "")? {
+                return Ok(folder);
+            }
+            if !holder(&lock).is_some_and(|holder| holder.ends_with(A_MOMENT)) {
+                break;
+            }
+            rest();
+        }
+        Err(in_use(path, &lock, setting))
     }
 
-    /// The same; `None` when another process owns it.
+    /// The same for a command that only looks at a stopped node, or changes a little; `None` when another process owns
+    /// the folder.
     ///
     /// # Errors
     /// When it cannot be made or written.
-    pub fn try_open(path: &Path, setting: &str) -> Result<Option<Self>, RunError> {
+    pub fn for_a_moment(path: &Path, setting: &str) -> Result<Option<Self>, RunError> {
+        Self::lock(path, setting, A_MOMENT)
+    }
+
+    /// `how_long` follows the process in the file.
+    fn lock(path: &Path, setting: &str, how_long: &str) -> Result<Option<Self>, RunError> {
         let cannot = |what: &str, error: &std::io::Error| {
             RunError::other(format!(
                 "cannot {what} the data folder {}: {error}; make it writable or set {setting} to another one",
@@ -59,7 +82,7 @@ impl DataFolder {
         }
         lock.set_len(0)
             .and_then(|()| lock.rewind())
-            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .and_then(|()| writeln!(lock, "{}{how_long}", std::process::id()))
             .map_err(|error| cannot("write to", &error))?;
         Ok(Some(Self { path: path.to_owned(), _lock: lock }))
     }
@@ -79,12 +102,22 @@ impl DataFolder {
     }
 }
 
-fn in_use(path: &Path, lock: &Path, setting: &str) -> RunError {
+#[expect(clippy::disallowed_methods, reason = "a start has nothing else to do until it has its folder")]
+fn rest() {
+    std::thread::sleep(BETWEEN_LOOKS);
+}
+
+/// Who has the lock, as far as it tells.
+fn holder(lock: &Path) -> Option<String> {
     let mut holder = String::new();
-    // Some systems do not let others read a locked file; then the folder alone must do.
-    let read = File::open(lock).and_then(|mut file| file.read_to_string(&mut holder));
-    let process = match holder.trim() {
-        pid if read.is_ok() && !pid.is_empty() => format!("process {pid}"),
+    // Some systems do not let others read a locked file.
+    File::open(lock).and_then(|mut file| file.read_to_string(&mut holder)).ok()?;
+    Some(holder.trim().to_owned())
+}
+
+fn in_use(path: &Path, lock: &Path, setting: &str) -> RunError {
+    let process = match holder(lock) {
+        Some(pid) if !pid.is_empty() => format!("process {}", pid.trim_end_matches(A_MOMENT)),
         _ => "another process".to_owned(),
     };
     RunError::other(format!(
@@ -131,6 +164,19 @@ mod tests {
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(first);
         DataFolder::open(&path, "broker.dataDir").unwrap();
+    }
+
+    #[test]
+    fn a_start_waits_for_a_command_and_a_command_for_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let command = DataFolder::for_a_moment(dir.path(), "broker.dataDir").unwrap().unwrap();
+        assert!(DataFolder::for_a_moment(dir.path(), "broker.dataDir").unwrap().is_none());
+        let start = std::thread::spawn({
+            let path = dir.path().to_owned();
+            move || DataFolder::open(&path, "broker.dataDir")
+        });
+        drop(command);
+        start.join().unwrap().unwrap();
     }
 
     #[cfg(unix)]

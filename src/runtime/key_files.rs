@@ -32,6 +32,23 @@ impl KeyFiles {
         Ok(KeyRing::new(current, previous, self.next()?, Box::new(self.clone())))
     }
 
+    /// Whether keys that others know have gone: there is mail of this node, and nothing to sign and open it with.
+    ///
+    /// # Errors
+    /// See [`KeyFiles::ring`].
+    pub fn check_kept(&self, has_mail: bool) -> Result<(), RunError> {
+        // Those that wait are there because somebody has decided to go on without the others.
+        if !has_mail || self.current()?.is_some() || self.next()?.is_some() {
+            return Ok(());
+        }
+        Err(RunError::other(format!(
+            "{} is missing, though this node has exchanged mail: others know it by that key, and what was sealed for it \
+             opens with nothing else; put it back from a copy, or, when it is gone for good, run `keys rotate` and start \
+             again: whoever has pinned the lost key then has to accept the new one",
+            self.file(CURRENT).display()
+        )))
+    }
+
     /// The current keys, if there has been a start.
     ///
     /// # Errors

@@ -131,15 +131,12 @@ impl Node {
         let mut carrier: Arc<dyn Carrier> = Arc::new(NoCarrier);
         if let (Some(redsyn), Some(folder)) = (redsyn, &folder) {
             let at = Relayed { folder, clock: &clock, random: &random };
+            let bridge_store = BridgeStore::new(store.db().clone());
             if redsyn.relay == RelayMode::Off {
-                let store = BridgeStore::new(store.db().clone());
-                carrier = Arc::new(BridgeCarrier::without_relay(redsyn, store, Arc::clone(&clock)));
-            } else if let Some((parts, client, relay_url)) = at.connect(redsyn, &mut relay).await? {
-                let bridge_store = BridgeStore::new(store.db().clone());
-                bridge_store
-                    .all_go_on(clock.now())
-                    .await
-                    .map_err(|error| cannot_open(&error, folder.path()))?;
+                carrier = Arc::new(BridgeCarrier::without_relay(redsyn, bridge_store, Arc::clone(&clock)));
+            } else if let Some((parts, client, relay_url)) =
+                at.connect(redsyn, &bridge_store, &mut relay).await?
+            {
                 let (running, to_bridge) = Bridge::new(
                     redsyn,
                     bridge_store,
@@ -329,7 +326,8 @@ fn task_result(ended: Result<Result<(), RunError>, tokio::task::JoinError>) -> R
     ended.unwrap_or_else(|error| Err(RunError::other(format!("a part of the process failed: {error}"))))
 }
 
-fn host_and_port(host: &str, port: u16) -> String {
+/// As it stands in a URL.
+pub fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
@@ -365,8 +363,15 @@ impl Relayed<'_> {
     async fn connect(
         &self,
         redsyn: &RedsynConfig,
+        store: &BridgeStore,
         relay: &mut Option<RelayHost>,
     ) -> Result<Option<(KeyRing, RelayClient, String)>, RunError> {
+        let key_files = KeyFiles::new(self.folder.path());
+        if redsyn.relay != RelayMode::Off {
+            let failed = |error| cannot_open(&error, self.folder.path());
+            key_files.check_kept(store.has_mail().await.map_err(failed)?)?;
+            store.all_go_on(self.clock.now()).await.map_err(failed)?;
+        }
         let (url, token) = match &redsyn.relay {
             RelayMode::Off => return Ok(None),
             RelayMode::Remote(url) => (url.clone(), self.given_token(&redsyn.token)?),
@@ -385,7 +390,7 @@ impl Relayed<'_> {
                 (url.parse().map_err(|error| RunError::other(format!("{url}: {error}")))?, token)
             }
         };
-        let keys = KeyFiles::new(self.folder.path()).ring(&**self.random)?;
+        let keys = key_files.ring(&**self.random)?;
         if let Some(host) = relay {
             host.adopt_keys(&token, keys.current().registration()).await?;
         }

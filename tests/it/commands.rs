@@ -91,13 +91,117 @@ fn selfcheck_looks_at_what_must_be_right_and_says_what_is_not() {
     process.wait_for_log("relay_link_up");
     let checked = answer(folder.path(), &["selfcheck"]);
     assert_eq!(words(&checked)[3..], ["broker true", "relay true", "clock true"], "{checked}");
+    let shown = text(folder.path(), &["selfcheck"]);
+    assert!(shown.contains("redsyn-bridge/") && shown.contains("(protocol "), "{shown}");
     process.kill();
 
     std::fs::remove_dir_all(folder.path().join("data")).unwrap();
     write(folder.path(), "data", "a file in its place");
     let text = include_str!("../../config.yaml").replace("dataDir: ./data", "dataDir: ./data/in/it");
     write(folder.path(), "config.yaml", &text);
-    assert_eq!(run(folder.path(), &["selfcheck"]).status.code(), Some(0), "the folder above can be written");
+    let output = run(folder.path(), &["selfcheck"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("FAILED   disk") && shown.contains("data is no folder"), "{shown}");
+}
+
+/// Answers each call with `answer` until the test ends.
+fn impostor(answer: &'static str) -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
+            let _ = stream.write_all((head + answer).as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn selfcheck_tells_who_else_listens_where_the_broker_should() {
+    for (answer, told) in [
+        (r#"{"broker": "dsh-agent-relay", "protocol": "1.0"}"#, "is the Node broker"),
+        (r#"{"broker": "dsh-agent-relay", "protocol": "9.0"}"#, "speaks protocol 9.0"),
+        (
+            r#"{"broker": "dsh-agent-relay", "protocol": "1.0", "implementation": "redsyn-bridge/x"}"#,
+            "with another data folder",
+        ),
+        (r#"{"hello": "world"}"#, "is another program"),
+        ("not even JSON", "is another program"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let port = impostor(answer).port();
+        write(
+            folder.path(),
+            "config.yaml",
+            &format!("broker: {{ port: {port}, secret: s, dataDir: ./data }}\n"),
+        );
+        let output = run(folder.path(), &["selfcheck"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert!(shown.contains("FAILED   broker") && shown.contains(told), "no {told:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn a_broker_that_keeps_nothing_is_looked_at_from_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    write(folder.path(), "config.yaml", &format!("broker: {{ port: {port}, secret: s, persist: false }}\n"));
+    let checked = answer(folder.path(), &["selfcheck"]);
+    assert_eq!(
+        (&checked["checks"][3]["check"], &checked["checks"][3]["ok"]),
+        (&json!("broker"), &Value::Null)
+    );
+    let told = failure(folder.path(), &["status"]);
+    assert!(told.contains("persist is false") && told.contains("selfcheck"), "{told}");
+    let mut process = Process::start(folder.path(), &["serve"]);
+    process.wait_for("  stop ");
+    let checked = answer(folder.path(), &["selfcheck"]);
+    assert_eq!(
+        (&checked["checks"][3]["check"], &checked["checks"][3]["ok"]),
+        (&json!("broker"), &json!(true))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selfcheck_fails_when_the_relay_has_another_key_for_this_node_and_a_rotation_ends_that() {
+    let world = World::new().await;
+    let (ana, bob) = (world.folder.path().join("ana"), world.folder.path().join("bob"));
+    let mut close = BridgeProcess::start(&ana, &world.ana, &world.bob, &world.url());
+    close.log_of("relay_link_up").await;
+    close.kill();
+    let keys = ana.join("data/node.key");
+    std::fs::remove_file(&keys).unwrap();
+    close.restart();
+    close.log_of("relay_link_down").await;
+    let output = run(&ana, &["selfcheck"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("FAILED   relay") && shown.contains("keys rotate"), "{shown}");
+    assert_eq!(answer(&ana, &["keys", "rotate"])["rotated"], json!(true));
+    assert_eq!(answer(&ana, &["selfcheck"])["ok"], json!(true));
+
+    // Once mail has crossed, nobody makes new keys in silence.
+    let billing = BridgeProcess::start(&bob, &world.bob, &world.ana, &world.url());
+    billing.register().await;
+    close.register().await;
+    close.send(&json!({"to": world.bob.address(), "kind": "request", "body": {"text": "hi"}})).await;
+    billing.pull_one().await;
+    close.kill();
+    std::fs::remove_file(&keys).unwrap();
+    let refused = failure(&ana, &["serve"]);
+    assert!(refused.contains("node.key is missing") && refused.contains("keys rotate"), "{refused}");
+    assert!(!keys.exists());
+    answer(&ana, &["keys", "rotate"]);
+    close.restart();
+    close.log_of("relay_link_up").await;
+    assert_eq!(answer(&ana, &["selfcheck"])["ok"], json!(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use crate::store::bridge::{Acceptance, Released};
 
 impl Operator {
     pub(super) async fn accept(&self, person: Person, fingerprint: Option<String>) -> Result<Value, String> {
-        match self.decisions.accept(person.clone(), fingerprint).await.map_err(store)? {
+        match self.decisions.accept(person.clone(), fingerprint).await.map_err(super::store)? {
             Acceptance::Accepted { fingerprint, released } => {
                 Ok(json!({"person": person, "fingerprint": fingerprint, "released": counts(released)}))
             }
@@ -59,7 +59,8 @@ impl Operator {
 
     /// New keys are kept first and used only when the relay has taken them: others seal for the old ones until then.
     pub(super) async fn keys_rotate(&self) -> Result<Value, String> {
-        if self.keys.current().map_err(|error| error.to_string())?.is_none() {
+        let has_mail = self.decisions.store.has_mail().await.map_err(store)?;
+        if !has_mail && self.keys.current().map_err(|error| error.to_string())?.is_none() {
             return Err("this node has no keys yet: the first start makes them".to_owned());
         }
         let next = self.keys.make_next(&*self.random).map_err(|error| error.to_string())?;

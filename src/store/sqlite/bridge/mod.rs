@@ -449,6 +449,18 @@ impl BridgeStore {
         self.db.call("bridge_go_on", move |conn| parcels::go_on(conn, seq, now)).await
     }
 
+    /// Whether anything has crossed, or a key is pinned.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_mail(&self) -> Result<bool, StoreError> {
+        self.db
+            .call_single("bridge_has_mail", |conn| {
+                Ok(conn.prepare_cached(sql::HAS_MAIL)?.query_row([], |row| row.get(0))?)
+            })
+            .await
+    }
+
     /// Every stopped entry goes on: for a start, when whoever wanted it back is gone without an answer.
     ///
     /// # Errors

@@ -92,6 +92,7 @@ pub(crate) const STOP_PARCEL: &str = "INSERT INTO outbox_parcels (entry, withdra
      ON CONFLICT (entry) DO UPDATE SET withdrawn = 1";
 pub(crate) const GO_ON: &str = "UPDATE outbox SET next_at = ?2 WHERE seq = ?1";
 pub(crate) const GO_ON_PARCEL: &str = "UPDATE outbox_parcels SET withdrawn = 0 WHERE entry = ?1";
+pub(crate) const HAS_MAIL: &str = "SELECT EXISTS (SELECT 1 FROM pins) OR EXISTS (SELECT 1 FROM bridged)";
 // At a start: they look at every zip that waits.
 pub(crate) const STOPPED_GO_ON: &str = "UPDATE outbox SET next_at = ?1 \
      WHERE seq IN (SELECT entry FROM outbox_parcels WHERE withdrawn = 1)";
@@ -253,6 +254,7 @@ pub(crate) const ALL: &[&str] = &[
     STOP_PARCEL,
     GO_ON,
     GO_ON_PARCEL,
+    HAS_MAIL,
     STOPPED_GO_ON,
     STOPPED_PARCELS_GO_ON,
     INSERT_SEEN,

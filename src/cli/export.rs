@@ -5,14 +5,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::progress;
-use crate::config::{Config, Storage};
-use crate::domain::random::SystemRandom;
-use crate::runtime::data_folder::DataFolder;
+use super::at_rest::AtRest;
 use crate::runtime::error::RunError;
 use crate::runtime::hand_over::{self, HandedOver, hand_over};
-use crate::runtime::{local_store, takeover, telemetry};
-use crate::store::sqlite::v2::V2Store;
+use crate::runtime::progress::Progress;
+use crate::runtime::{takeover, telemetry};
 
 const LOG: &str = "redsyn_bridge=warn";
 
@@ -49,27 +46,9 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 async fn export(args: &Args) -> Result<(), RunError> {
-    let config = Config::load(&args.config)?;
-    if config.broker.storage == Storage::Memory {
-        return Err(RunError::Config(format!(
-            "{}: broker.persist is false, so there is nothing to export",
-            args.config.display()
-        )));
-    }
-    let folder = DataFolder::open(&config.broker.data_dir, "broker.dataDir")?;
-    let (store, loaded) = local_store::open(&config)?;
-    if let Some(loaded) = &loaded {
-        takeover::opened(loaded, folder.path());
-    }
-    let format = match args.format {
-        Format::NodeSqlite => hand_over::Format::Sqlite,
-        Format::NodeJsonl => hand_over::Format::Jsonl,
-    };
-    let v2_store = V2Store::new(store.db().clone(), SystemRandom::shared());
-    let written = hand_over(&store, &v2_store, format, &args.to, &mut progress("exported")).await;
-    let closed = store.close().await.map_err(|error| RunError::other(format!("closing the store: {error}")));
-    let written = written?;
-    closed?;
+    let at_rest = AtRest::open(&args.config, "nothing to export")?;
+    let written = write(args, &at_rest).await;
+    let written = at_rest.close(written).await?;
     if args.json {
         super::print::line(json!({ "files": written }));
         return Ok(());
@@ -83,4 +62,17 @@ async fn export(args: &Args) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+async fn write(args: &Args, at_rest: &AtRest) -> Result<[HandedOver; 2], RunError> {
+    let AtRest { folder, store, v2_store, loaded, stop, .. } = at_rest;
+    if let Some(loaded) = loaded {
+        takeover::opened(loaded, folder.path());
+    }
+    let format = match args.format {
+        Format::NodeSqlite => hand_over::Format::Sqlite,
+        Format::NodeJsonl => hand_over::Format::Jsonl,
+    };
+    let mut progress = Progress::new(Some(|done, all| super::tell("exported", done, all)));
+    hand_over(store, v2_store, format, &args.to, &mut progress, stop).await
 }

@@ -5,15 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::progress;
-use crate::config::{Config, Storage};
+use super::at_rest::AtRest;
 use crate::domain::clock::{Clock, SystemClock};
-use crate::domain::random::SystemRandom;
-use crate::runtime::data_folder::DataFolder;
 use crate::runtime::error::RunError;
+use crate::runtime::progress::Progress;
 use crate::runtime::takeover::{self, Taken, Takeover};
-use crate::runtime::{local_store, telemetry};
-use crate::store::sqlite::v2::V2Store;
+use crate::runtime::telemetry;
 
 const LOG: &str = "redsyn_bridge=warn";
 
@@ -39,33 +36,31 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 async fn import(args: &Args) -> Result<(), RunError> {
-    let config = Config::load(&args.config)?;
-    if config.broker.storage == Storage::Memory {
-        return Err(RunError::Config(format!(
-            "{}: broker.persist is false, so there is no store to import into",
-            args.config.display()
-        )));
-    }
-    let folder = DataFolder::open(&config.broker.data_dir, "broker.dataDir")?;
-    let (store, loaded) = local_store::open(&config)?;
+    let at_rest = AtRest::open(&args.config, "no store to import into")?;
+    let taken = take(args, &at_rest).await;
+    let taken = at_rest.close(taken).await?;
+    print(&taken, &args.from, args.json)
+}
+
+async fn take(args: &Args, at_rest: &AtRest) -> Result<Vec<Taken>, RunError> {
+    let AtRest { config, folder, store, v2_store, loaded, stop } = at_rest;
     let now = SystemClock.now();
     let takeover = Takeover {
-        store: &store,
-        v2_store: V2Store::new(store.db().clone(), SystemRandom::shared()),
+        store,
+        v2_store: v2_store.clone(),
         from: &args.from,
         data: folder.path(),
         storage: config.broker.storage,
         too_old: now.minus(config.broker.message_ttl),
         now,
+        stop: stop.clone(),
     };
     // Opening the JSONL store in the Node broker's own folder has taken over what was there.
     let opened = loaded.as_ref().and_then(|loaded| takeover::opened(loaded, folder.path()));
-    let taken = takeover.by_hand(&mut progress("imported")).await;
-    let closed = store.close().await.map_err(|error| RunError::other(format!("closing the store: {error}")));
-    let mut taken = taken?;
-    closed?;
+    let mut progress = Progress::new(Some(|done, all| super::tell("imported", done, all)));
+    let mut taken = takeover.by_hand(&mut progress).await?;
     taken.extend(opened.filter(|_| takeover::is_same(&args.from, folder.path())));
-    print(&taken, &args.from, args.json)
+    Ok(taken)
 }
 
 fn print(taken: &[Taken], from: &Path, json: bool) -> Result<(), RunError> {

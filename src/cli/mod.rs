@@ -1,6 +1,7 @@
 //! The command line: one file or folder per command. A command gives an exit code and prints for people.
 //!
-//! Exit codes: 0 done, 1 it failed, 2 the command line or the configuration is wrong.
+//! Exit codes: 0 done, 1 it failed or a signal came before it was done, 2 the command line or the configuration is
+//! wrong, 130 a second signal ended it at once. `serve` is done when a signal ends it, also during its start.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use clap::{Parser, Subcommand};
 use crate::runtime::error::RunError;
 
 mod ask;
+mod at_rest;
 pub mod config;
 pub mod demo;
 pub mod export;
@@ -92,24 +94,20 @@ pub fn run(cli: &Cli) -> ExitCode {
 
 /// Runs a command that needs the asynchronous runtime.
 fn block_on<T>(work: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| RunError::other(format!("cannot start: {error}")))?
-        .block_on(work)
+        .map_err(|error| RunError::other(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(work);
+    // What is still busy was given up.
+    runtime.shutdown_background();
+    result
 }
 
-/// Tells on standard error how far a long work is, so rarely that it hides nothing else.
-fn progress(done: &'static str) -> impl FnMut(usize, Option<usize>) {
-    const EVERY: usize = 10_000;
-    let mut told = 0;
-    move |count, all| {
-        if count / EVERY > told {
-            let all = all.map_or_else(String::new, |all| format!(" of {all}"));
-            print::aside(format_args!("{done} {count}{all} messages"));
-        }
-        told = count / EVERY;
-    }
+/// Tells on standard error how far a long work is.
+fn tell(done: &str, count: usize, all: Option<usize>) {
+    let all = all.map_or_else(String::new, |all| format!(" of {all}"));
+    print::aside(format_args!("{done} {count}{all} messages"));
 }
 
 /// Says why on standard error.

@@ -214,7 +214,7 @@ async fn round_trip() -> Result<String, RunError> {
     let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
     let file = folder.path().join("config.yaml");
     let config = Config::parse("broker:\n  secret: scratch\n  dataDir: ./data\n", &file)?;
-    let overrides = Overrides { broker: Some("127.0.0.1:0".to_owned()), config_file: None };
+    let overrides = Overrides { broker: Some("127.0.0.1:0".to_owned()), ..Overrides::default() };
     let node = Node::start(&config, &overrides, SystemClock::shared(), SystemRandom::shared()).await?;
     let base = format!("http://{}", node.broker());
     let result = exchange(&base).await;

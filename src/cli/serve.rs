@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::print;
 use crate::config::Config;
-use crate::domain::clock::SystemClock;
+use crate::domain::clock::{Clock, SystemClock};
 use crate::domain::random::SystemRandom;
 use crate::runtime::error::RunError;
 use crate::runtime::node::{Node, Overrides};
@@ -52,10 +53,42 @@ async fn serve(args: &Args) -> Result<(), RunError> {
     if args.stop_on_eof {
         signals::cancel_on_eof(stop.clone());
     }
-    let overrides = Overrides { config_file: Some(file.to_owned()), ..Overrides::default() };
-    let node = Node::start(&config, &overrides, SystemClock::shared(), SystemRandom::shared()).await?;
+    let overrides = Overrides {
+        config_file: Some(file.to_owned()),
+        stop: stop.clone(),
+        tell: Some(|done, all| super::tell("taken over", done, all)),
+        ..Overrides::default()
+    };
+    // A task of its own, since it may be busy for longer than a stop may take.
+    let mut start = tokio::spawn(async move {
+        Node::start(&config, &overrides, SystemClock::shared(), SystemRandom::shared()).await
+    });
+    let started = tokio::select! {
+        started = &mut start => started,
+        () = too_late(&stop) => {
+            return not_started("stopped before the start was done; the next start does it from the beginning");
+        }
+    };
+    let node = match started.map_err(|error| RunError::other(format!("the start failed: {error}")))? {
+        Err(RunError::Stopped(why)) => return not_started(&why),
+        node => node?,
+    };
     print::text(first_screen(&node, file));
     node.run(stop).await
+}
+
+/// Whoever asks for the end gets it: exit code 0, as after a run.
+fn not_started(why: &str) -> Result<(), RunError> {
+    print::aside(why);
+    Ok(())
+}
+
+/// Resolves when a start that was asked to end has had its time. What it leaves behind then is what a kill leaves.
+async fn too_late(stop: &CancellationToken) {
+    /// Less than the five seconds that a stop may take.
+    const LIMIT: Duration = Duration::from_secs(4);
+    stop.cancelled().await;
+    SystemClock.sleep(LIMIT).await;
 }
 
 /// At most 15 lines that a newcomer can act on: where it listens, where the secret is, who has which address, and

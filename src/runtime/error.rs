@@ -10,6 +10,10 @@ pub enum RunError {
     /// The configuration is wrong: exit code 2.
     #[error("{0}")]
     Config(String),
+    /// A signal came before it was done. What was done is kept, and doing it again does the rest: exit code 1, but 0
+    /// for a start, which is to end and does.
+    #[error("{0}")]
+    Stopped(String),
     /// Anything else: exit code 1.
     #[error("{0}")]
     Other(String),
@@ -23,7 +27,7 @@ impl RunError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) => 2,
-            Self::Other(_) => 1,
+            Self::Stopped(_) | Self::Other(_) => 1,
         }
     }
 }

@@ -4,9 +4,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
+use super::progress::Progress;
 use crate::store::StoreError;
+use crate::store::disk::Unfinished;
 use crate::store::local::KeptMessage;
 use crate::store::node::lines::LineFile;
 use crate::store::node::{V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES, v1, v2};
@@ -53,7 +56,8 @@ pub async fn hand_over(
     v2_store: &V2Store,
     format: Format,
     folder: &Path,
-    progress: &mut dyn FnMut(usize, Option<usize>),
+    progress: &mut Progress,
+    stop: &CancellationToken,
 ) -> Result<[HandedOver; 2], RunError> {
     let [v1, v2] = format.files().map(|file| folder.join(file));
     if let Some(file) = [&v1, &v2].into_iter().find(|file| file.exists()) {
@@ -64,23 +68,44 @@ pub async fn hand_over(
     }
     std::fs::create_dir_all(folder)
         .map_err(|error| RunError::other(format!("cannot make {}: {error}", folder.display())))?;
-    let first = write(|seq| store.kept_after(seq, PAGE), format, v1, progress).await?;
-    let before = first.messages;
-    let mut progress = |count, _| progress(before + count, None);
-    Ok([first, write(|seq| v2_store.kept_after(seq, PAGE), format, v2, &mut progress).await?])
+    let mut done = 0;
+    let mut at = || {
+        done += 1;
+        progress.at(done, None);
+        if stop.is_cancelled() { Err(stopped(folder)) } else { Ok(()) }
+    };
+    let (first, v1) = write(|seq| store.kept_after(seq, PAGE), format, v1, &mut at).await?;
+    let (second, v2) = write(|seq| v2_store.kept_after(seq, PAGE), format, v2, &mut at).await?;
+    at()?;
+    // Both get their names, or none: a folder with one of them looks whole.
+    first.finish().map_err(|error| cannot_write(&v1.file, &error))?;
+    if let Err(error) = second.finish() {
+        let _ = std::fs::remove_file(&v1.file);
+        return Err(cannot_write(&v2.file, &error));
+    }
+    Ok([v1, v2])
 }
 
-/// Writes one generation, page by page: `after` gives the messages that follow a number.
+fn stopped(folder: &Path) -> RunError {
+    RunError::Stopped(format!("stopped: nothing was left in {}", folder.display()))
+}
+
+fn cannot_write(file: &Path, error: &StoreError) -> RunError {
+    RunError::other(format!("cannot write {}: {error}", file.display()))
+}
+
+/// Writes one generation, page by page, into a file that has no name yet: `after` gives the messages that follow a
+/// number. `at` is asked after each whether to go on.
 async fn write<M: Kept, F>(
     after: impl Fn(i64) -> F,
     format: Format,
     file: PathBuf,
-    progress: &mut dyn FnMut(usize, Option<usize>),
-) -> Result<HandedOver, RunError>
+    at: &mut impl FnMut() -> Result<(), RunError>,
+) -> Result<(Unfinished, HandedOver), RunError>
 where
     F: Future<Output = Result<Vec<M>, StoreError>>,
 {
-    let failed = |error: StoreError| RunError::other(format!("cannot write {}: {error}", file.display()));
+    let failed = |error: StoreError| cannot_write(&file, &error);
     let mut out = match format {
         Format::Sqlite => Out::Database(M::database(&file).map_err(failed)?),
         Format::Jsonl => Out::Lines(LineFile::create(&file).map_err(failed)?),
@@ -96,13 +121,13 @@ where
                 Out::Lines(lines) => message.add_line(lines),
             }
             .map_err(failed)?;
+            at()?;
             messages += 1;
             away += usize::from(message.is_away());
         }
-        progress(messages, None);
     }
-    out.finish().map_err(failed)?;
-    Ok(HandedOver { file, messages, away })
+    let written = out.written().map_err(failed)?;
+    Ok((written, HandedOver { file, messages, away }))
 }
 
 /// A message of one generation, as the Node broker's files have it.
@@ -165,10 +190,10 @@ enum Out {
 }
 
 impl Out {
-    fn finish(self) -> Result<(), StoreError> {
+    fn written(self) -> Result<Unfinished, StoreError> {
         match self {
-            Self::Database(database) => database.finish(),
-            Self::Lines(lines) => lines.finish(),
+            Self::Database(database) => database.written(),
+            Self::Lines(lines) => lines.written(),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod local_store;
 pub mod node;
 pub mod open_files;
 pub mod operator;
+pub mod progress;
 pub mod relay_door;
 pub mod relay_host;
 pub mod secrets;

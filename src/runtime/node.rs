@@ -17,6 +17,7 @@ use super::key_files::KeyFiles;
 use super::listen::listen;
 use super::local_store;
 use super::operator::{self, Live, Operator, Reloadable, SharedOperator};
+use super::progress::{Progress, Tell};
 use super::relay_host::RelayHost;
 use super::secrets;
 use super::signals::Hangups;
@@ -57,6 +58,10 @@ pub struct Overrides {
     pub broker: Option<String>,
     /// The file that the configuration came from, to be read again by `reload`.
     pub config_file: Option<PathBuf>,
+    /// Ends a start that takes long, as soon as nothing is half done.
+    pub stop: CancellationToken,
+    /// Told how far a long start is.
+    pub tell: Option<Tell>,
 }
 
 /// A running node.
@@ -117,7 +122,18 @@ impl Node {
         let taken = match &folder {
             Some(folder) if config.broker.storage != Storage::Memory => {
                 let v2_store = V2Store::new(store.db().clone(), Arc::clone(&random));
-                take_over(config, folder, (&store, v2_store), loaded.as_ref(), clock.now()).await?
+                let taken =
+                    take_over(config, folder, (&store, v2_store), loaded.as_ref(), clock.now(), overrides)
+                        .await;
+                match taken {
+                    Ok(taken) => taken,
+                    Err(error) => {
+                        if let Err(error) = store.close().await {
+                            tracing::error!(%error, "not_closed");
+                        }
+                        return Err(error);
+                    }
+                }
             }
             _ => Vec::new(),
         };
@@ -338,6 +354,7 @@ async fn take_over(
     (store, v2_store): (&LocalStore, V2Store),
     loaded: Option<&Loaded>,
     now: Timestamp,
+    overrides: &Overrides,
 ) -> Result<Vec<Taken>, RunError> {
     let takeover = Takeover {
         store,
@@ -347,8 +364,9 @@ async fn take_over(
         storage: config.broker.storage,
         too_old: now.minus(config.broker.message_ttl),
         now,
+        stop: overrides.stop.clone(),
     };
-    takeover.at_start(loaded).await
+    takeover.at_start(loaded, &mut Progress::new(overrides.tell)).await
 }
 
 /// What connecting to a relay needs of the node.

@@ -7,12 +7,14 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
+use super::progress::Progress;
 use crate::config::Storage;
 use crate::domain::clock::Timestamp;
 use crate::store::local::{Imported, KeptMessage};
-use crate::store::node::{self, Broken, Read, V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES};
+use crate::store::node::{self, Broken, V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES};
 use crate::store::sqlite::local::{Loaded, LocalStore};
 use crate::store::sqlite::node_files;
 use crate::store::sqlite::v2::V2Store;
@@ -64,6 +66,8 @@ pub struct Takeover<'a> {
     /// What was stored then or before has expired.
     pub too_old: Timestamp,
     pub now: Timestamp,
+    /// Ends it between two transactions.
+    pub stop: CancellationToken,
 }
 
 impl Takeover<'_> {
@@ -72,7 +76,12 @@ impl Takeover<'_> {
     ///
     /// # Errors
     /// When a file cannot be read, or the store fails.
-    pub async fn at_start(&self, loaded: Option<&Loaded>) -> Result<Vec<Taken>, RunError> {
+    pub async fn at_start(
+        &self,
+        loaded: Option<&Loaded>,
+        progress: &mut Progress,
+    ) -> Result<Vec<Taken>, RunError> {
+        node_files::remove_copies(self.data);
         let mut taken = Vec::new();
         taken.extend(loaded.and_then(|loaded| opened(loaded, self.data)));
         for file in self.files() {
@@ -82,7 +91,7 @@ impl Takeover<'_> {
                 continue;
             };
             match self.store.takeover(file).await.map_err(|error| self.failed(file, &error))? {
-                None => taken.extend(self.file(file, &mut |_, _| {}).await?),
+                None => taken.extend(self.file(file, progress).await?),
                 Some(was) if was == is => {}
                 Some(_) => tracing::warn!(file, way_out = "redsyn-bridge import", "taken_over_file_changed"),
             }
@@ -99,10 +108,7 @@ impl Takeover<'_> {
     ///
     /// # Errors
     /// When there is none, one cannot be read, or the store fails.
-    pub async fn by_hand(
-        &self,
-        progress: &mut dyn FnMut(usize, Option<usize>),
-    ) -> Result<Vec<Taken>, RunError> {
+    pub async fn by_hand(&self, progress: &mut Progress) -> Result<Vec<Taken>, RunError> {
         let mut taken = Vec::new();
         for file in self.files() {
             taken.extend(self.file(file, progress).await?);
@@ -116,38 +122,24 @@ impl Takeover<'_> {
         FILES.into_iter().filter(move |file| !(own && *file == V1_LINES))
     }
 
-    async fn file(
-        &self,
-        file: &'static str,
-        progress: &mut dyn FnMut(usize, Option<usize>),
-    ) -> Result<Option<Taken>, RunError> {
+    async fn file(&self, file: &'static str, progress: &mut Progress) -> Result<Option<Taken>, RunError> {
         let failed = |error: StoreError| self.failed(file, &error);
         let path = self.from.join(file);
         let Some(was) = node_files::fingerprint(&path).map_err(failed)? else { return Ok(None) };
-        let scratch = self.data.to_owned();
-        let read = tokio::task::spawn_blocking(move || read(file, &path, &scratch, was.changed))
-            .await
-            .map_err(|error| RunError::other(format!("reading {file}: {error}")))?;
+        let (scratch, stop) = (self.data.to_owned(), self.stop.clone());
+        let read = in_background(move || open(file, &path, &scratch, was.changed, &stop)).await;
         let taken = match read.map_err(failed)? {
-            Messages::V1(Some(Read { found, broken })) => {
-                report(&self.from.join(file), &broken);
-                let all = found.len();
-                let living = found.into_iter().filter(|kept| kept.stored.message.ts > self.too_old);
-                let living: Vec<_> = living.collect();
-                let expired = all - living.len();
-                let store = |chunk| self.store.import(chunk);
-                let (new, known) = in_chunks(living, store, progress).await.map_err(failed)?;
-                Taken { file, new, known, expired, broken: broken.len() }
+            Messages::V1(Some(messages)) => {
+                let living = |kept: &KeptMessage| kept.stored.message.ts > self.too_old;
+                self.chunks(file, messages, living, |chunk| self.store.import(chunk), progress).await
             }
-            Messages::V2(Some(Read { found, broken })) => {
-                report(&self.from.join(file), &broken);
+            Messages::V2(Some(messages)) => {
                 // How long they are kept depends on their state: the sweep knows.
-                let store = |chunk| self.v2_store.import(chunk);
-                let (new, known) = in_chunks(found, store, progress).await.map_err(failed)?;
-                Taken { file, new, known, broken: broken.len(), ..NOTHING }
+                self.chunks(file, messages, |_| true, |chunk| self.v2_store.import(chunk), progress).await
             }
             Messages::V1(None) | Messages::V2(None) => return Ok(None),
-        };
+        }
+        .map_err(failed)?;
         // The mark comes last: a takeover that was cut short is done again, and finds the ids known.
         if is_same(self.from, self.data) {
             self.store.taken_over(file, was, self.now).await.map_err(failed)?;
@@ -155,7 +147,59 @@ impl Takeover<'_> {
         Ok(Some(taken))
     }
 
+    /// Stores the messages some at a time, and stops between two transactions.
+    async fn chunks<T: Send + 'static, F>(
+        &self,
+        file: &'static str,
+        mut messages: node::Messages<T>,
+        is_living: impl Fn(&T) -> bool,
+        store: impl Fn(Vec<T>) -> F,
+        progress: &mut Progress,
+    ) -> Result<Taken, StoreError>
+    where
+        F: Future<Output = Result<Imported, StoreError>>,
+    {
+        let mut taken = Taken { file, ..NOTHING };
+        let (all, mut done) = (messages.all, 0);
+        loop {
+            if self.stop.is_cancelled() {
+                return Err(StoreError::Stopped);
+            }
+            let (rest, found) = in_background(move || {
+                let found = messages.next(CHUNK);
+                found.map(|found| (messages, found))
+            })
+            .await?;
+            messages = rest;
+            if found.is_empty() {
+                return Ok(taken);
+            }
+            done += found.len();
+            let mut living = Vec::with_capacity(found.len());
+            for message in found {
+                match message {
+                    Ok(message) if is_living(&message) => living.push(message),
+                    Ok(_) => taken.expired += 1,
+                    Err(broken) => {
+                        taken.broken += 1;
+                        report(&self.from.join(file), &[broken]);
+                    }
+                }
+            }
+            let imported = store(living).await?;
+            taken.new += imported.new;
+            taken.known += imported.known;
+            progress.at(done, Some(all));
+        }
+    }
+
     fn failed(&self, file: &str, error: &StoreError) -> RunError {
+        if self.stop.is_cancelled() && matches!(error, StoreError::Stopped) {
+            return RunError::Stopped(format!(
+                "stopped while taking over {}; doing it again takes the rest, and nothing twice",
+                self.from.join(file).display()
+            ));
+        }
         let way_out = match error {
             StoreError::Full => "free some space",
             StoreError::Locked => "something is writing to it: stop the Node broker",
@@ -169,37 +213,29 @@ const NOTHING: Taken = Taken { file: "", new: 0, known: 0, expired: 0, broken: 0
 
 /// What a file holds, of its generation.
 enum Messages {
-    V1(Option<Read<KeptMessage>>),
-    V2(Option<Read<v2::StoredMessage>>),
+    V1(Option<node::Messages<KeptMessage>>),
+    V2(Option<node::Messages<v2::StoredMessage>>),
 }
 
-fn read(file: &str, path: &Path, scratch: &Path, undated: Timestamp) -> Result<Messages, StoreError> {
+fn open(
+    file: &str,
+    path: &Path,
+    scratch: &Path,
+    undated: Timestamp,
+    stop: &CancellationToken,
+) -> Result<Messages, StoreError> {
     Ok(match file {
-        V1_DATABASE => Messages::V1(node_files::read_v1(path, scratch)?),
-        V2_DATABASE => Messages::V2(node_files::read_v2(path, scratch)?),
-        V2_LINES => Messages::V2(node::v2::read_lines(path)?),
-        _ => Messages::V1(node::v1::read_lines(path, undated)?),
+        V1_DATABASE => Messages::V1(node_files::read_v1(path, scratch, stop)?),
+        V2_DATABASE => Messages::V2(node_files::read_v2(path, scratch, stop)?),
+        V2_LINES => Messages::V2(node::v2::read_lines(path, stop)?),
+        _ => Messages::V1(node::v1::read_lines(path, undated, stop)?),
     })
 }
 
-/// Stores the messages some at a time. How many were new, and how many known.
-async fn in_chunks<T, F>(
-    messages: Vec<T>,
-    store: impl Fn(Vec<T>) -> F,
-    progress: &mut dyn FnMut(usize, Option<usize>),
-) -> Result<(usize, usize), StoreError>
-where
-    F: Future<Output = Result<Imported, StoreError>>,
-{
-    let all = messages.len();
-    let (mut new, mut known) = (0, 0);
-    let mut left = messages.into_iter().peekable();
-    while left.peek().is_some() {
-        let imported = store(left.by_ref().take(CHUNK).collect()).await?;
-        (new, known) = (new + imported.new, known + imported.known);
-        progress(new + known, Some(all));
-    }
-    Ok((new, known))
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Other(error.to_string()))?
 }
 
 /// One line each, with the place and without the content.

@@ -44,7 +44,7 @@ pub(super) fn write_whole(
 /// A file that gets its name when it is finished; until then it goes away with this. Declare it after whatever has the
 /// file open.
 #[derive(Debug)]
-pub(super) struct Unfinished {
+pub struct Unfinished {
     path: PathBuf,
 }
 
@@ -67,7 +67,10 @@ impl Unfinished {
     }
 
     /// Gives it its name, unless another file has it. Nobody may have it open.
-    pub(super) fn finish(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// When a file of that name has appeared, or the folder cannot be written to.
+    pub fn finish(&self) -> Result<(), StoreError> {
         place(&self.file(), &self.path, false)
     }
 }
@@ -109,6 +112,23 @@ fn beside(path: &Path) -> PathBuf {
 pub(super) fn write_all(out: &mut impl Write, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     out.write_all(bytes).map_err(|error| StoreError::io("write", path, &error))
 }
+
+/// Makes a folder, which its owner alone can look into.
+pub(super) fn private_folder(path: &Path) -> Result<(), StoreError> {
+    let mut folder = std::fs::DirBuilder::new();
+    private_builder(&mut folder);
+    folder.create(path).map_err(|error| StoreError::io("create", path, &error))
+}
+
+#[cfg(unix)]
+fn private_builder(folder: &mut std::fs::DirBuilder) {
+    use std::os::unix::fs::DirBuilderExt;
+    folder.mode(0o700);
+}
+
+/// On Windows access lists decide, and the folder's are inherited.
+#[cfg(not(unix))]
+fn private_builder(_folder: &mut std::fs::DirBuilder) {}
 
 /// Makes the names in the folder of `path` survive a crash.
 pub(super) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 
 pub mod bridge;
 pub mod commits;
-mod disk;
+pub mod disk;
 pub mod error;
 mod jsonl;
 pub mod local;

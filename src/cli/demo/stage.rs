@@ -137,7 +137,7 @@ async fn side(
         person.token.expose(),
     );
     let config = Config::parse(&config, &folder.join("config.yaml"))?;
-    let overrides = Overrides { broker: Some("127.0.0.1:0".to_owned()), config_file: None };
+    let overrides = Overrides { broker: Some("127.0.0.1:0".to_owned()), ..Overrides::default() };
     let node = Node::start(&config, &overrides, Arc::clone(clock), Arc::clone(random)).await?;
     let events = node.watch().ok_or_else(|| RunError::other("the bridge did not start"))?;
     let name = AgentName::parse(agent).ok_or_else(|| RunError::other("the agent's name is none"))?;

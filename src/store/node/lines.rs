@@ -1,12 +1,14 @@
 //! A file of lines, read and written one at a time: the whole may be larger than memory likes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::Path;
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
-use super::{Broken, Place, Read};
+use super::{Broken, Messages, Place};
 use crate::store::{StoreError, disk};
 
 /// A line as it stands in the file.
@@ -89,46 +91,89 @@ impl LineFile {
         disk::write_all(&mut self.out, self.unfinished.path(), format!("{text}\n").as_bytes())
     }
 
-    /// Makes it durable and gives it its name.
+    /// Makes it durable; it still lacks its name.
     ///
     /// # Errors
-    /// When it cannot be written, or a file of that name has appeared.
-    pub fn finish(self) -> Result<(), StoreError> {
+    /// When it cannot be written.
+    pub fn written(self) -> Result<disk::Unfinished, StoreError> {
         let Self { out, unfinished } = self;
         let failed = |error: &std::io::Error| StoreError::io("write", unfinished.path(), error);
         let file = out.into_inner().map_err(|error| failed(error.error()))?;
         file.sync_all().map_err(|error| failed(&error))?;
         drop(file);
-        unfinished.finish()
+        Ok(unfinished)
     }
 }
 
-/// Reads every line that is not blank with `parse`.
+/// Reads the messages of a file in which a later line takes the place of an earlier one with the same key. A first
+/// look finds where the lines that count begin, a second reads them, so that no more than one is in memory at a time.
+/// With `sorted` they come in the order of their keys, else in that in which each key was first written.
 ///
 /// # Errors
-/// When the file cannot be read to its end.
-pub(super) fn read<T>(
+/// When the file cannot be read to its end; `Stopped` once `stop` is cancelled.
+pub(super) fn read<K, T>(
     path: &Path,
-    mut parse: impl FnMut(&str) -> Result<T, &'static str>,
-) -> Result<Option<Read<T>>, StoreError> {
+    stop: &CancellationToken,
+    sorted: bool,
+    parse: impl Fn(&str) -> Result<(K, T), &'static str> + Send + 'static,
+) -> Result<Option<Messages<T>>, StoreError>
+where
+    K: Ord,
+    T: 'static,
+{
+    let failed = |error: &std::io::Error| StoreError::io("read", path, error);
     let Some(lines) = Lines::of_file(path)? else { return Ok(None) };
-    let mut read = Read::default();
+    let mut begin = 0;
+    let mut broken = Vec::new();
+    let mut keys: BTreeMap<K, usize> = BTreeMap::new();
+    let mut begins: Vec<u64> = Vec::new();
     for line in lines {
-        let line = line.map_err(|error| StoreError::io("read", path, &error))?;
-        let parsed = match line.text.as_deref() {
-            Some("") => continue,
-            Some(text) => parse(text),
-            None => Err("no text"),
-        };
-        match parsed {
-            Ok(found) => read.found.push(found),
-            Err(_) if !line.ended => {
-                read.broken.push(Broken { place: Place::Line(line.number), why: "cut off" });
-            }
-            Err(why) => read.broken.push(Broken { place: Place::Line(line.number), why }),
+        let line = line.map_err(|error| failed(&error))?;
+        if stop.is_cancelled() {
+            return Err(StoreError::Stopped);
         }
+        let parsed = match line.text.as_deref() {
+            Some("") => None,
+            Some(text) => Some(parse(text).map(|(key, _)| key)),
+            None => Some(Err("no text")),
+        };
+        let place = Place::Line(line.number);
+        match parsed {
+            None => {}
+            Some(Ok(key)) => {
+                let at = *keys.entry(key).or_insert(begins.len());
+                match begins.get_mut(at) {
+                    Some(earlier) => *earlier = begin,
+                    None => begins.push(begin),
+                }
+            }
+            Some(Err(_)) if !line.ended => broken.push(Broken { place, why: "cut off" }),
+            Some(Err(why)) => broken.push(Broken { place, why }),
+        }
+        begin = line.end;
     }
-    Ok(Some(read))
+    if sorted {
+        begins = keys.into_values().filter_map(|at| begins.get(at).copied()).collect();
+    }
+    let all = begins.len() + broken.len();
+    let mut reader = BufReader::new(File::open(path).map_err(|error| failed(&error))?);
+    let mut position = 0;
+    let path = path.to_owned();
+    let found = begins.into_iter().map(move |begin| {
+        let failed = |error: &std::io::Error| StoreError::io("read", &path, error);
+        // Most lines follow the one before, and lie in the buffer.
+        let step = i64::try_from(begin).unwrap_or(i64::MAX) - i64::try_from(position).unwrap_or(i64::MAX);
+        reader.seek_relative(step).map_err(|error| failed(&error))?;
+        let line =
+            Lines::new(&mut reader).next().ok_or(StoreError::Locked)?.map_err(|error| failed(&error))?;
+        position = begin + line.end;
+        // It was a message a moment ago: somebody is writing.
+        let (_, message) =
+            line.text.as_deref().and_then(|text| parse(text).ok()).ok_or(StoreError::Locked)?;
+        Ok(Ok(message))
+    });
+    let broken = broken.into_iter().map(|line| Ok(Err(line)));
+    Ok(Some(Messages::new(all, broken.chain(found))))
 }
 
 #[cfg(test)]

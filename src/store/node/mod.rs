@@ -7,6 +7,8 @@ pub mod v2;
 
 use std::fmt;
 
+use super::StoreError;
+
 /// `messages(seq, payload)`, a payload being the envelope as JSON.
 pub const V1_DATABASE: &str = "relay.db";
 /// A line `{"seq","message"}` for each change; of a `seq` the last line counts.
@@ -16,17 +18,48 @@ pub const V2_DATABASE: &str = "relay-v2.db";
 /// A line `{"message"}` for each change; of a `message_id` the last line counts.
 pub const V2_LINES: &str = "relay-v2.jsonl";
 
-/// What a file holds.
-#[derive(Debug)]
-pub struct Read<T> {
-    /// In the order of the file's sequence numbers, or of its rows.
-    pub found: Vec<T>,
-    pub broken: Vec<Broken>,
+/// What a file holds, read some at a time: the whole may be larger than memory likes.
+pub struct Messages<T> {
+    /// How many lines or rows there are to read, broken ones among them.
+    pub all: usize,
+    items: Box<dyn Iterator<Item = Result<Found<T>, StoreError>> + Send>,
 }
 
-impl<T> Default for Read<T> {
-    fn default() -> Self {
-        Self { found: Vec::new(), broken: Vec::new() }
+/// A message, or a line or row that makes none.
+pub type Found<T> = Result<T, Broken>;
+
+impl<T> Messages<T> {
+    pub(in crate::store) fn new(
+        all: usize,
+        items: impl Iterator<Item = Result<Found<T>, StoreError>> + Send + 'static,
+    ) -> Self {
+        Self { all, items: Box::new(items) }
+    }
+
+    /// The next ones, `most` at most, in the order of the file's sequence numbers, or of its rows; none at the end.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn next(&mut self, most: usize) -> Result<Vec<Found<T>>, StoreError> {
+        self.items.by_ref().take(most).collect()
+    }
+
+    #[cfg(test)]
+    pub(in crate::store) fn split(mut self) -> (Vec<T>, Vec<Broken>) {
+        let (mut found, mut broken) = (Vec::new(), Vec::new());
+        for item in self.next(usize::MAX).unwrap() {
+            match item {
+                Ok(message) => found.push(message),
+                Err(line) => broken.push(line),
+            }
+        }
+        (found, broken)
+    }
+}
+
+impl<T> fmt::Debug for Messages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages").field("all", &self.all).finish_non_exhaustive()
     }
 }
 

@@ -1,13 +1,13 @@
 //! A message of the first generation in the Node broker's files: the envelope, and one mark that answers hide.
 //! Older versions wrote fewer fields; what is missing has the value that the Node broker gives it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
-use super::{Read, lines};
+use super::{Messages, lines};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Delivery, Lease, LeaseId, State, Status};
 use crate::proto::dsh::json::{JsonText, Members};
@@ -24,17 +24,18 @@ pub(super) const NO_TOKEN: &str = "a lease without a token";
 /// tell none which can be read.
 ///
 /// # Errors
-/// When the file cannot be read to its end.
-pub fn read_lines(path: &Path, undated: Timestamp) -> Result<Option<Read<KeptMessage>>, StoreError> {
-    let read = lines::read(path, |line| {
+/// When the file cannot be read to its end; `Stopped` once `stop` is cancelled.
+pub fn read_lines(
+    path: &Path,
+    undated: Timestamp,
+    stop: &CancellationToken,
+) -> Result<Option<Messages<KeptMessage>>, StoreError> {
+    lines::read(path, stop, true, move |line| {
         let line = Members::parse(line).ok().flatten().ok_or("no JSON object")?;
-        Ok((seq(&line)?, parse(line.get("message").ok_or("no message")?.as_json(), undated)?))
-    })?;
-    Ok(read.map(|Read { found, broken }| {
-        let last: BTreeMap<i64, StoredMessage> = found.into_iter().collect();
-        let found = last.into_iter().map(|(seq, message)| kept(StoredMessage { seq, ..message })).collect();
-        Read { found, broken }
-    }))
+        let (seq, message) =
+            (seq(&line)?, parse(line.get("message").ok_or("no message")?.as_json(), undated)?);
+        Ok((seq, kept(StoredMessage { seq, ..message })))
+    })
 }
 
 /// The sequence number of a line.

@@ -1,13 +1,13 @@
 //! A message of the second generation in the Node broker's files: a row of `relay_v2_messages`, or a line
 //! `{"message"}` with the same fields. Times are Unix seconds with a fraction.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::v1::NO_TOKEN;
-use super::{Read, lines};
+use super::{Messages, lines};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Lease, LeaseId};
 use crate::domain::v2::delivery::{Delivery, State, Status};
@@ -23,24 +23,16 @@ use crate::store::v2::{NewMessage, StoredMessage};
 /// file.
 ///
 /// # Errors
-/// When the file cannot be read to its end.
-pub fn read_lines(path: &Path) -> Result<Option<Read<StoredMessage>>, StoreError> {
-    let read = lines::read(path, |line| {
+/// When the file cannot be read to its end; `Stopped` once `stop` is cancelled.
+pub fn read_lines(
+    path: &Path,
+    stop: &CancellationToken,
+) -> Result<Option<Messages<StoredMessage>>, StoreError> {
+    lines::read(path, stop, false, |line| {
         let line = Members::parse(line).ok().flatten().ok_or("no JSON object")?;
-        parse(line.get("message").ok_or("no message")?.as_json())
-    })?;
-    Ok(read.map(|Read { found: lines, broken }| {
-        let mut found: Vec<StoredMessage> = Vec::with_capacity(lines.len());
-        let mut places: HashMap<DshId, usize> = HashMap::new();
-        for message in lines {
-            let place = *places.entry(message.message.id.clone()).or_insert(found.len());
-            match found.get_mut(place) {
-                Some(earlier) => *earlier = message,
-                None => found.push(message),
-            }
-        }
-        Read { found, broken }
-    }))
+        let message = parse(line.get("message").ok_or("no message")?.as_json())?;
+        Ok((message.message.id.as_str().to_owned(), message))
+    })
 }
 
 /// The message of a line, or of a row as a JSON object. Its `seq` is 0.
@@ -265,10 +257,10 @@ mod tests {
         let lines =
             [message("one"), message("two"), done].map(|message| json!({ "message": message }).to_string());
         std::fs::write(&file, format!("{}\nnonsense\n", lines.join("\n"))).unwrap();
-        let read = read_lines(&file).unwrap().unwrap();
+        let (found, broken) = read_lines(&file, &CancellationToken::new()).unwrap().unwrap().split();
         let found: Vec<_> =
-            read.found.iter().map(|found| (found.message.id.as_str(), found.delivery.status())).collect();
+            found.iter().map(|found| (found.message.id.as_str(), found.delivery.status())).collect();
         assert_eq!(found, [("one", Status::Completed), ("two", Status::Leased)]);
-        assert_eq!(read.broken.len(), 1);
+        assert_eq!(broken.len(), 1);
     }
 }

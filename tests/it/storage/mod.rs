@@ -4,4 +4,5 @@ pub mod damaged;
 mod durable;
 mod export;
 mod full_disk;
+mod interrupted;
 mod takeover;

@@ -110,12 +110,12 @@ fn of_a_number_the_last_line_counts() {
         r#"{"seq":3,"mess"#.into(),
     ];
     std::fs::write(&file, lines.join("\n")).unwrap();
-    let read = read_lines(&file, UNDATED).unwrap().unwrap();
+    let (messages, broken) = read_lines(&file, UNDATED, &CancellationToken::new()).unwrap().unwrap().split();
     let found: Vec<_> =
-        read.found.iter().map(|kept| (kept.stored.seq, kept.stored.message.id.as_str())).collect();
+        messages.iter().map(|kept| (kept.stored.seq, kept.stored.message.id.as_str())).collect();
     assert_eq!(found, [(1, "one"), (2, "two")]);
-    assert_eq!(read.found[1].stored.delivery.state, State::Done);
-    let broken: Vec<_> = read.broken.iter().map(|broken| (broken.place.to_string(), broken.why)).collect();
+    assert_eq!(messages[1].stored.delivery.state, State::Done);
+    let broken: Vec<_> = broken.iter().map(|broken| (broken.place.to_string(), broken.why)).collect();
     let line = |number: usize| format!("line {number}");
     assert_eq!(
         broken,
@@ -126,5 +126,5 @@ fn of_a_number_the_last_line_counts() {
             (line(8), "cut off")
         ]
     );
-    assert!(read_lines(&folder.path().join("none"), UNDATED).unwrap().is_none());
+    assert!(read_lines(&folder.path().join("none"), UNDATED, &CancellationToken::new()).unwrap().is_none());
 }

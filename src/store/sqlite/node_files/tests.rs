@@ -35,10 +35,10 @@ fn what_stands_only_in_the_log_is_read_and_nothing_is_touched() {
     let conn = running(&path);
     conn.execute("INSERT INTO messages VALUES (3, 'nonsense'), (4, x'00'), (5, '{}')", []).unwrap();
     let before = contents(folder.path());
-    let read = read_v1(&path, scratch.path()).unwrap().unwrap();
+    let (found, broken) = read_v1(&path, scratch.path(), &CancellationToken::new()).unwrap().unwrap().split();
     assert_eq!(contents(folder.path()), before);
-    assert_eq!(read.found.iter().map(|kept| kept.stored.message.id.as_str()).collect::<Vec<_>>(), ["1", "2"]);
-    let broken: Vec<_> = read.broken.iter().map(|broken| (broken.place, broken.why)).collect();
+    assert_eq!(found.iter().map(|kept| kept.stored.message.id.as_str()).collect::<Vec<_>>(), ["1", "2"]);
+    let broken: Vec<_> = broken.iter().map(|broken| (broken.place, broken.why)).collect();
     assert_eq!(
         broken,
         [
@@ -48,7 +48,9 @@ fn what_stands_only_in_the_log_is_read_and_nothing_is_touched() {
         ]
     );
     assert_eq!(contents(scratch.path()), [], "the copy is gone");
-    assert!(read_v1(&folder.path().join("none.db"), scratch.path()).unwrap().is_none());
+    assert!(
+        read_v1(&folder.path().join("none.db"), scratch.path(), &CancellationToken::new()).unwrap().is_none()
+    );
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn what_is_no_such_database_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("relay.db");
     std::fs::write(&path, vec![b'x'; 4096]).unwrap();
-    assert!(matches!(read_v1(&path, folder.path()), Err(StoreError::Damaged(_))));
+    assert!(matches!(read_v1(&path, folder.path(), &CancellationToken::new()), Err(StoreError::Damaged(_))));
 }
 
 #[test]
@@ -79,11 +81,11 @@ fn what_was_written_is_read_again() {
     let database = NodeDatabase::v1(&path).unwrap();
     database.add_v1(&message).unwrap();
     assert!(!path.exists());
-    database.finish().unwrap();
-    let read = read_v1(&path, folder.path()).unwrap().unwrap();
-    assert_eq!(read.found, [v1::kept(message)]);
-    assert!(NodeDatabase::v1(&path).unwrap().finish().is_err(), "nothing is overwritten");
-    assert_eq!(read_v1(&path, folder.path()).unwrap().unwrap().found.len(), 1);
+    database.written().unwrap().finish().unwrap();
+    let (found, _) = read_v1(&path, folder.path(), &CancellationToken::new()).unwrap().unwrap().split();
+    assert_eq!(found, [v1::kept(message)]);
+    assert!(NodeDatabase::v1(&path).unwrap().written().unwrap().finish().is_err(), "nothing is overwritten");
+    assert_eq!(read_v1(&path, folder.path(), &CancellationToken::new()).unwrap().unwrap().split().0.len(), 1);
     drop(NodeDatabase::v1(&folder.path().join("other.db")).unwrap());
     assert_eq!(contents(folder.path()).len(), 1, "what was not finished is gone");
 }
@@ -103,8 +105,11 @@ fn the_second_generation_too() {
     .unwrap();
     let database = NodeDatabase::v2(&path).unwrap();
     database.add_v2(&message).unwrap();
-    database.finish().unwrap();
-    assert_eq!(read_v2(&path, folder.path()).unwrap().unwrap().found, std::slice::from_ref(&message));
+    database.written().unwrap().finish().unwrap();
+    assert_eq!(
+        read_v2(&path, folder.path(), &CancellationToken::new()).unwrap().unwrap().split().0,
+        std::slice::from_ref(&message)
+    );
     // As version 2 has left it, with a row that is broken.
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
@@ -115,8 +120,8 @@ fn the_second_generation_too() {
     )
     .unwrap();
     drop(conn);
-    let read = read_v2(&path, folder.path()).unwrap().unwrap();
-    assert_eq!(read.found.len(), 1);
-    assert!(!read.found[0].message.allow_shared_write);
-    assert_eq!(read.broken, [Broken { place: Place::Row(2), why: "unknown status" }]);
+    let (found, broken) = read_v2(&path, folder.path(), &CancellationToken::new()).unwrap().unwrap().split();
+    assert_eq!(found.len(), 1);
+    assert!(!found[0].message.allow_shared_write);
+    assert_eq!(broken, [Broken { place: Place::Row(2), why: "unknown status" }]);
 }

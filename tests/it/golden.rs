@@ -13,11 +13,14 @@ mod sign;
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use case::{Case, Storage};
 
 /// Cases that wait for longer than this are played by a test of their own.
 const LONG_WAIT_MS: u64 = 3000;
+/// All that were recorded.
+const RECORDED: usize = 139;
 /// Cases at a time: they mostly wait, for the disk and for the next millisecond.
 const LANES: usize = 8;
 
@@ -62,11 +65,14 @@ fn cases() -> Vec<Case> {
     let only = std::env::var("GOLDEN").unwrap_or_default();
     let mut files: Vec<_> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    assert_eq!(files.len(), RECORDED, "a case was lost, or is new");
     let cases = files.iter().map(|file| Case::load(file));
     cases.filter(|case| case.id.contains(&only)).collect()
 }
 
 fn play_all(cases: Vec<Case>) {
+    let all = cases.len();
+    let played = AtomicUsize::new(0);
     let queue = Mutex::new(cases.into_iter());
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -76,12 +82,14 @@ fn play_all(cases: Vec<Case>) {
             lane.spawn_scoped(scope, || {
                 while let Some(case) = { queue.lock().unwrap().next() } {
                     let differences = play::play(&case);
+                    played.fetch_add(1, Ordering::Relaxed);
                     failures.lock().unwrap().extend(differences);
                 }
             })
             .unwrap();
         }
     });
+    assert_eq!(played.into_inner(), all);
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }

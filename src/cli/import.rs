@@ -75,6 +75,11 @@ fn print(taken: &[Taken], from: &Path, json: bool) -> Result<(), RunError> {
     } else {
         for taken in taken {
             super::print::line(taken);
+            let states = taken.states.iter().map(|(state, count)| (*state, *count));
+            let keys = [("idempotency keys", taken.idempotency_keys)];
+            for (kind, count) in states.chain(keys).filter(|(_, count)| *count > 0) {
+                super::print::line(format_args!("  {count} {kind}"));
+            }
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! The files are read and never touched. A message whose id is known here stays as it is here, so that doing it
 //! twice doubles nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ const FILES: [&str; 4] = [V1_DATABASE, V1_LINES, V2_DATABASE, V2_LINES];
 const CHUNK: usize = 500;
 
 /// What became of the messages of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Taken {
     pub file: &'static str,
     pub new: usize,
@@ -37,11 +38,15 @@ pub struct Taken {
     pub expired: usize,
     /// Lines or rows that make no message; the log names each.
     pub broken: usize,
+    /// How many of the new ones are in which state.
+    pub states: BTreeMap<&'static str, usize>,
+    /// Of the second generation each message brings the key by which it is not sent twice.
+    pub idempotency_keys: usize,
 }
 
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, new, known, expired, broken } = *self;
+        let &Self { file, new, known, expired, broken, .. } = self;
         let messages = if new == 1 { "message" } else { "messages" };
         write!(f, "{new} {messages} from {file}")?;
         let rest = [(known, "known already"), (expired, "expired"), (broken, "broken, see the log")];
@@ -97,7 +102,7 @@ impl Takeover<'_> {
             }
         }
         taken.retain(|taken| *taken != Taken { file: taken.file, ..NOTHING });
-        for Taken { file, new, known, expired, broken } in &taken {
+        for Taken { file, new, known, expired, broken, .. } in &taken {
             tracing::info!(file, new, known, expired, broken, "taken_over");
         }
         Ok(taken)
@@ -135,7 +140,9 @@ impl Takeover<'_> {
             }
             Messages::V2(Some(messages)) => {
                 // How long they are kept depends on their state: the sweep knows.
-                self.chunks(file, messages, |_| true, |chunk| self.v2_store.import(chunk), progress).await
+                let store = |chunk| self.v2_store.import(chunk);
+                let taken = self.chunks(file, messages, |_| true, store, progress).await;
+                taken.map(|taken| Taken { idempotency_keys: taken.new, ..taken })
             }
             Messages::V1(None) | Messages::V2(None) => return Ok(None),
         }
@@ -189,6 +196,9 @@ impl Takeover<'_> {
             let imported = store(living).await?;
             taken.new += imported.new;
             taken.known += imported.known;
+            for (state, count) in imported.states {
+                *taken.states.entry(state).or_default() += count;
+            }
             progress.at(done, Some(all));
         }
     }
@@ -209,7 +219,8 @@ impl Takeover<'_> {
     }
 }
 
-const NOTHING: Taken = Taken { file: "", new: 0, known: 0, expired: 0, broken: 0 };
+const NOTHING: Taken =
+    Taken { file: "", new: 0, known: 0, expired: 0, broken: 0, states: BTreeMap::new(), idempotency_keys: 0 };
 
 /// What a file holds, of its generation.
 enum Messages {

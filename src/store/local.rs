@@ -1,6 +1,8 @@
 //! What the local broker keeps, in the words of the domain. Another database could stand behind these types;
 //! nothing here may know SQL.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::domain::clock::Timestamp;
@@ -78,11 +80,13 @@ pub struct KeptMessage {
 }
 
 /// What became of messages that came from somewhere else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub new: usize,
     /// Their ids were here already.
     pub known: usize,
+    /// How many of the new ones are in which state.
+    pub states: BTreeMap<&'static str, usize>,
 }
 
 /// How a file looked when it was read: enough to see that somebody has written to it since.

@@ -219,10 +219,13 @@ async fn a_folder_is_taken_over_by_hand_once_and_again() {
     };
     let first = import(false);
     assert!(first.contains("3 messages from relay.db"), "{first}");
+    assert!(first.contains("\n  1 done\n  1 leased\n  1 queued\n"), "{first}");
+    assert!(first.ends_with("\n  1 completed\n  1 queued\n  2 idempotency keys\n"), "{first}");
     let second: Value = serde_json::from_str(&import(true)).unwrap();
     assert_eq!(
         second["files"][0],
-        json!({"file": "relay.db", "new": 0, "known": 3, "expired": 1, "broken": 1})
+        json!({"file": "relay.db", "new": 0, "known": 3, "expired": 1, "broken": 1, "states": {},
+            "idempotency_keys": 0})
     );
     assert_eq!(originals(&node), before);
     broker.start();

@@ -71,6 +71,7 @@ pub(super) fn import(conn: &Connection, messages: &[KeptMessage]) -> Result<Impo
             continue;
         }
         imported.new += 1;
+        *imported.states.entry(kept.stored.delivery.state.status().as_str()).or_default() += 1;
         // A receipt is delivered whether its recipient has registered or not.
         if let Some(inbox) = &kept.stored.inbox
             && kept.stored.message.message_type == MessageType::Message

@@ -16,6 +16,7 @@ pub(super) fn import(conn: &Connection, messages: &[StoredMessage]) -> Result<Im
     for message in messages {
         if insert(conn, message)? {
             imported.new += 1;
+            *imported.states.entry(message.delivery.status().as_str()).or_default() += 1;
         } else {
             imported.known += 1;
         }

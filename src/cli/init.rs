@@ -36,13 +36,13 @@ fn write(args: &Args) -> Result<String, RunError> {
         return Err(RunError::other(text));
     }
     secrets::write_new(file, &configuration(&SystemRandom))?;
+    let private = if cfg!(unix) { " (mode 0600)" } else { "" };
     Ok(format!(
-        "wrote {} with a fresh secret (mode 0600)\n\n\
-         next: {} --config {}\n\
+        "wrote {} with a fresh secret{private}\n\n\
+         next: {}\n\
          then: give each local agent the secret of that file, and never commit it\n",
         file.display(),
         super::called("serve"),
-        file.display(),
     ))
 }
 

@@ -15,7 +15,7 @@ use crate::runtime::operator::{Request, Whom};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    asked: Asked,
+    pub asked: Asked,
     #[command(subcommand)]
     command: KeysCommand,
 }

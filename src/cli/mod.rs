@@ -3,8 +3,11 @@
 //! Exit codes: 0 done, 1 it failed or a signal came before it was done, 2 the command line or the configuration is
 //! wrong, 130 a second signal ended it at once. `serve` is done when a signal ends it, also during its start.
 
+use std::borrow::Cow;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
@@ -71,7 +74,34 @@ pub enum Command {
     Vectors(vectors::Args),
 }
 
+/// The configuration of the command that runs, when it is not the default: what we tell a person to type names it, too.
+static NAMED_CONFIG: OnceLock<PathBuf> = OnceLock::new();
+
+impl Command {
+    fn config(&self) -> Option<&Path> {
+        let config = match self {
+            Self::Serve(args) => &args.config,
+            Self::Init(args) => &args.config,
+            Self::Status(args) | Self::Held(args) | Self::Outbox(args) | Self::Reload(args) => {
+                &args.asked.config
+            }
+            Self::Trace(args) => &args.asked.config,
+            Self::Selfcheck(args) => &args.asked.config,
+            Self::Keys(args) => &args.asked.config,
+            Self::Import(args) => &args.config,
+            Self::Export(args) => &args.config,
+            Self::Config(_) | Self::Demo(_) | Self::Relay(_) | Self::Vectors(_) => return None,
+        };
+        Some(config)
+    }
+}
+
 pub fn run(cli: &Cli) -> ExitCode {
+    let config = cli.command.as_ref().and_then(Command::config);
+    if let Some(config) = config.filter(|config| *config != Path::new(DEFAULT_CONFIG)) {
+        // Set once: a process runs one command.
+        let _ = NAMED_CONFIG.set(config.to_owned());
+    }
     match &cli.command {
         None => serve::run(&serve::Args::default()),
         Some(Command::Serve(args)) => serve::run(args),
@@ -116,8 +146,23 @@ fn fail(error: &RunError) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-/// A command of ours as a person here can type it: a newcomer's PATH does not have the program yet.
+/// A command of ours as a person here can type it: a newcomer's PATH does not have the program yet, and the file they
+/// named is named again.
 fn called(command: &str) -> String {
+    match NAMED_CONFIG.get() {
+        None => alone(command),
+        Some(config) => format!("{} --config {}", alone(command), quoted(&config.to_string_lossy())),
+    }
+}
+
+/// The same for a command that takes no configuration.
+fn alone(command: &str) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "redsyn-bridge".to_owned());
-    format!("{program} {command}")
+    format!("{} {command}", quoted(&program))
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |one: char| one.is_alphanumeric() || "-_./\\:~+@".contains(one);
+    if word.chars().all(is_plain) { Cow::Borrowed(word) } else { Cow::Owned(format!("\"{word}\"")) }
 }

@@ -122,7 +122,7 @@ fn first_screen(node: &Node, file: &Path) -> String {
     if addresses.len() > MOST_AGENTS {
         row("", format!("and {} more", addresses.len() - MOST_AGENTS));
     }
-    let demo = super::called("demo");
+    let demo = super::alone("demo");
     row("try", format!("{demo}   (a sealed request crosses two bridges, and its answer returns)"));
     row("stop", "Ctrl-C".into());
     lines.join("\n") + "\n"

@@ -367,3 +367,20 @@ async fn sighup_reads_the_configuration_again_or_says_why_not() {
     close.log_of("contacts=1").await;
     close.send(&json!({"to": "bob-billing", "kind": "request", "body": {"text": "hi"}})).await;
 }
+
+#[test]
+fn what_is_to_be_typed_next_names_the_configuration_that_was_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = text(folder.path(), &["init", "--config", "my own.yaml"]);
+    assert!(made.contains("serve --config \"my own.yaml\"\n"), "{made}");
+    let yaml = format!("broker: {{ port: {}, secret: s, dataDir: ./data }}\n", free_port());
+    for file in ["config.yaml", "other.yaml"] {
+        write(folder.path(), file, &yaml);
+    }
+    for (file, next) in [("config.yaml", "serve`"), ("other.yaml", "serve --config other.yaml`")] {
+        let told = failure(folder.path(), &["status", "--config", file]);
+        assert!(told.contains(next), "{told}");
+        let shown = text(folder.path(), &["selfcheck", "--config", file]);
+        assert!(shown.contains(next), "{shown}");
+    }
+}

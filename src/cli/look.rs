@@ -114,7 +114,7 @@ pub(super) fn held_text(answer: &Value) -> String {
             vec![
                 text(held, "id"),
                 format!("for {}", text(held, "agent")),
-                text(held, "since"),
+                format!("since {}", text(held, "since")),
                 text(held, "why"),
             ]
         };
@@ -126,7 +126,7 @@ pub(super) fn held_text(answer: &Value) -> String {
             vec![
                 text(held, "id"),
                 format!("to {}", text(held, "to")),
-                text(held, "expires"),
+                format!("until {}", text(held, "expires")),
                 text(held, "why"),
             ]
         };

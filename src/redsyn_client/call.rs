@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use reqwest::header::{DATE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -353,6 +353,7 @@ impl RelayClient {
             .get(RETRY_AFTER)
             .and_then(|seconds| seconds.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
+        let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
         let mut bytes = Vec::new();
         while let Some(chunk) =
             answer.chunk().await.map_err(|error| CallError::NoAnswer(error_chain(&error)))?
@@ -369,7 +370,7 @@ impl RelayClient {
             self.last_success.store(self.time.now().millis(), Ordering::Relaxed);
             return Ok(value);
         }
-        Err(Refusal { body: error_body(status, &bytes), retry_after }.into())
+        Err(Refusal { body: error_body(status, location.as_deref(), &bytes), retry_after }.into())
     }
 }
 
@@ -430,7 +431,13 @@ fn place(error: &serde_json::Error) -> String {
 }
 
 /// The status line is what happened; the body only adds words and `quota`.
-fn error_body(status: StatusCode, bytes: &[u8]) -> ErrorBody {
+fn error_body(status: StatusCode, location: Option<&str>, bytes: &[u8]) -> ErrorBody {
+    if status.is_redirection() {
+        // Where to is never followed: whoever answers here would choose who gets the token.
+        let to = location.unwrap_or("another address");
+        let why = format!("the relay redirects to {to}; put the relay's own URL in redsyn.relay");
+        return ErrorBody::new(status.as_u16(), why.chars().take(REASON_LIMIT).collect::<String>());
+    }
     let status = status.as_u16();
     match serde_json::from_slice::<ErrorBody>(bytes) {
         Ok(body) => ErrorBody { status, error: body.error.chars().take(REASON_LIMIT).collect(), ..body },
@@ -447,4 +454,17 @@ fn error_chain(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_tells_where_to_and_what_to_change() {
+        let told = |to| error_body(StatusCode::FOUND, to, b"<html>").error;
+        let told_of = told(Some("https://relay.example/redsyn/v1/me"));
+        assert!(told_of.contains("redirects to https://relay.example/redsyn/v1/me; put"), "{told_of}");
+        assert!(told(None).contains("another address") && told(None).contains("redsyn.relay"));
+    }
 }

@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use redsyn_bridge::cli::{self, Cli};
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     cli::run(&Cli::parse())
 }

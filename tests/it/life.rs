@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use crate::support::local::LocalBroker;
 use crate::support::process::run;
 use crate::support::proxy::http;
-#[cfg(unix)]
 use crate::support::v2::V2Agent;
 
 async fn started(storage: &str) -> (tempfile::TempDir, LocalBroker) {

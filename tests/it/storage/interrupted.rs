@@ -1,5 +1,6 @@
 //! Signals and kills in the middle of what takes long: a takeover, an import, an export.
 
+#[cfg(unix)]
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -9,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::takeover::now_millis;
 use crate::support::local::LocalBroker;
-use crate::support::process::{Process, run};
+use crate::support::process::Process;
+#[cfg(unix)]
+use crate::support::process::run;
 
 /// So many that a signal at the first telling comes long before the end.
 const MANY: usize = 60_000;
@@ -21,6 +24,7 @@ fn payload(number: usize) -> Value {
 }
 
 /// Each message twice, as the Node broker writes it when it is sent and when it is done.
+#[cfg(unix)]
 fn lines(data: &Path) {
     std::fs::create_dir_all(data).unwrap();
     let mut text = String::new();
@@ -51,6 +55,7 @@ fn serve(folder: &Path) -> Process {
 }
 
 /// An import of the rest of `file`: together with what is known these are all.
+#[cfg(unix)]
 fn rest_of(data: &Path, folder: &Path, file: &str) {
     let from = data.to_str().unwrap();
     let output = run(folder, &["import", "--from", from, "--config", "config.yaml", "--json"]);

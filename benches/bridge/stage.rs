@@ -85,7 +85,7 @@ impl Side {
         std::fs::create_dir_all(&folder).unwrap();
         let broker = free_address();
         let config = format!(
-            "broker: {{ port: {}, secret: {SECRET}, dataDir: ./data, rateLimitLoopback: 4000000000 }}\n\
+            "broker:\n  port: {}\n  secret: {SECRET}\n  dataDir: ./data\n  rateLimitLoopback: 4000000000\n\
              redsyn:\n  relay: http://{relay}/redsyn/v1\n  token: \"{token}\"\n  scope: {org}/{team}/{user}\n  \
              agents:\n    {agent}: {{ allow: [\"org:{other}\"] }}\n",
             broker.port()

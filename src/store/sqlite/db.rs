@@ -60,9 +60,9 @@ impl fmt::Debug for Db {
 
 /// A unit of work on the owning thread.
 trait Job: Send {
-    /// Runs inside the batch's transaction. An error rolls back this job alone.
-    fn run(&mut self, conn: &Connection) -> Result<(), StoreError>;
-    fn undo(&self) -> Undo;
+    /// Runs inside the batch's transaction, twice when another job of the batch fails. An error, and an outcome whose
+    /// writes must not stand, undo this job alone.
+    fn run(&mut self, conn: &Connection) -> Result<Written, StoreError>;
     /// Tells the caller, after the commit or its failure.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
     fn name(&self) -> &'static str;
@@ -80,34 +80,32 @@ pub(super) trait Journal: Send {
 
 struct Call<T, F, A> {
     name: &'static str,
-    undo: Undo,
-    work: Option<F>,
+    work: F,
+    written: fn(&T) -> Written,
     done: Option<T>,
     then: A,
     caller: oneshot::Sender<Result<T, StoreError>>,
 }
 
-/// How a job that fails is undone.
+/// What becomes of what a job has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undo {
-    /// It may have run several statements: it gets a savepoint of its own.
-    Savepoint,
-    /// It reads, and writes with one statement at the most, which undoes itself. A savepoint would copy every page
-    /// that it touches.
-    Itself,
+pub(super) enum Written {
+    Stands,
+    /// The job was refused after all.
+    IsUndone,
 }
 
 impl<T, F, A> Job for Call<T, F, A>
 where
     T: Send + 'static,
-    F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     A: FnOnce(&T) + Send + 'static,
 {
-    fn run(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        if let Some(work) = self.work.take() {
-            self.done = Some(work(conn)?);
-        }
-        Ok(())
+    fn run(&mut self, conn: &Connection) -> Result<Written, StoreError> {
+        let done = (self.work)(conn)?;
+        let written = (self.written)(&done);
+        self.done = Some(done);
+        Ok(written)
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
@@ -122,10 +120,6 @@ where
 
     fn name(&self) -> &'static str {
         self.name
-    }
-
-    fn undo(&self) -> Undo {
-        self.undo
     }
 }
 
@@ -212,29 +206,17 @@ impl Db {
         Ok(Self { orders, owner, ended })
     }
 
-    /// Runs `work` in a transaction called `name` and answers after its commit. Dropping the returned future
-    /// does not stop work that was already queued.
+    /// Runs `work` in a transaction called `name` and answers after its commit. It may run twice, and only what it
+    /// did last counts. Dropping the returned future does not stop work that was already queued.
     ///
     /// # Errors
     /// What `work` returned, or why the commit failed. In both cases nothing of it remains.
     pub async fn call<T, F>(&self, name: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.call_then(name, Undo::Savepoint, work, |_| ()).await
-    }
-
-    /// The same for work that undoes [`Undo::Itself`].
-    ///
-    /// # Errors
-    /// See [`Db::call`].
-    pub async fn call_single<T, F>(&self, name: &'static str, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.call_then(name, Undo::Itself, work, |_| ()).await
+        self.call_then(name, work, |_| ()).await
     }
 
     /// The same with `then`, which is told of what was committed, before the caller and whether or not the caller is
@@ -242,20 +224,33 @@ impl Db {
     ///
     /// # Errors
     /// See [`Db::call`].
-    pub async fn call_then<T, F, A>(
+    pub async fn call_then<T, F, A>(&self, name: &'static str, work: F, then: A) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+        A: FnOnce(&T) + Send + 'static,
+    {
+        self.call_written(name, work, |_| Written::Stands, then).await
+    }
+
+    /// The same for work with outcomes of which nothing must remain, as `written` tells.
+    ///
+    /// # Errors
+    /// See [`Db::call`].
+    pub(super) async fn call_written<T, F, A>(
         &self,
         name: &'static str,
-        undo: Undo,
         work: F,
+        written: fn(&T) -> Written,
         then: A,
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
         A: FnOnce(&T) + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let job = Box::new(Call { name, undo, work: Some(work), done: None, then, caller });
+        let job = Box::new(Call { name, work, written, done: None, then, caller });
         self.orders.send(Order::Run(job)).await.map_err(|_| StoreError::Stopped)?;
         answer.await.map_err(|_| StoreError::Stopped)?
     }
@@ -367,7 +362,7 @@ fn own(
     }
 }
 
-/// Runs the batch in one transaction, each job behind its own savepoint, and answers every caller once.
+/// Runs the batch in one transaction and answers every caller once.
 fn commit(
     conn: &Connection,
     batch: &mut Vec<Box<dyn Job>>,
@@ -378,9 +373,55 @@ fn commit(
         return;
     }
     let (begun, changes) = (Stopwatch::start(), conn.total_changes());
+    let (results, whole) = match together(conn, batch) {
+        Ok(()) => (vec![Ok(()); batch.len()], Ok(())),
+        Err(Apart) => {
+            roll_back(conn);
+            apart(conn, batch, trouble)
+        }
+    };
+    let committed = whole.and_then(|()| keep_and_commit(conn, journal));
+    if let Err(error) = &committed {
+        trouble.begun("commit", error);
+        roll_back(conn);
+    }
+    trouble.commits.done(batch.len(), begun.elapsed(), committed.is_ok());
+    // A disk that is full can be read from.
+    if committed.is_ok() && results.iter().all(Result::is_ok) && conn.total_changes() != changes {
+        trouble.ended();
+    }
+    for (job, result) in batch.drain(..).zip(results) {
+        job.answer(result.and_then(|()| committed.clone()));
+    }
+}
+
+/// One job of a batch has to be undone: each needs a savepoint of its own.
+struct Apart;
+
+/// Runs the jobs of a batch one after the other. A savepoint would copy every page that a job touches, and hardly any
+/// has something to undo.
+fn together(conn: &Connection, batch: &mut [Box<dyn Job>]) -> Result<(), Apart> {
+    run(conn, "BEGIN").map_err(|_| Apart)?;
+    for job in batch {
+        let changes = conn.total_changes();
+        match job.run(conn) {
+            Ok(Written::Stands) => {}
+            Ok(Written::IsUndone) if conn.total_changes() == changes => {}
+            Ok(Written::IsUndone) | Err(_) => return Err(Apart),
+        }
+    }
+    Ok(())
+}
+
+/// Runs each job of a batch behind a savepoint. Gives what each has come to, and whether there is anything to commit.
+fn apart(
+    conn: &Connection,
+    batch: &mut [Box<dyn Job>],
+    trouble: &mut Trouble<'_>,
+) -> (Vec<Result<(), StoreError>>, Result<(), StoreError>) {
     let mut whole = run(conn, "BEGIN");
-    let mut results: Vec<Result<(), StoreError>> = Vec::with_capacity(batch.len());
-    for job in batch.iter_mut() {
+    let mut results = Vec::with_capacity(batch.len());
+    for job in batch {
         let result = whole.clone().and_then(|()| in_savepoint(conn, job.as_mut()));
         if let Err(error) = &result {
             trouble.begun(job.name(), error);
@@ -392,22 +433,14 @@ fn commit(
         }
         results.push(result);
     }
-    let committed = whole.and_then(|()| keep_and_commit(conn, journal));
-    if let Err(error) = &committed {
-        trouble.begun("commit", error);
-        if !conn.is_autocommit()
-            && let Err(error) = conn.execute_batch("ROLLBACK")
-        {
-            tracing::error!(%error, "store_rollback_failed");
-        }
-    }
-    trouble.commits.done(batch.len(), begun.elapsed(), committed.is_ok());
-    // A disk that is full can be read from.
-    if committed.is_ok() && results.iter().all(Result::is_ok) && conn.total_changes() != changes {
-        trouble.ended();
-    }
-    for (job, result) in batch.drain(..).zip(results) {
-        job.answer(result.and_then(|()| committed.clone()));
+    (results, whole)
+}
+
+fn roll_back(conn: &Connection) {
+    if !conn.is_autocommit()
+        && let Err(error) = conn.execute_batch("ROLLBACK")
+    {
+        tracing::error!(%error, "store_rollback_failed");
     }
 }
 
@@ -458,211 +491,17 @@ fn run(conn: &Connection, sql: &str) -> Result<(), StoreError> {
 
 /// An error of the job goes before one of undoing it.
 fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
-    if job.undo() == Undo::Itself {
-        return job.run(conn);
-    }
     conn.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = job.run(conn);
     let undone = match result {
-        Ok(()) => Ok(0),
-        Err(_) => conn.prepare_cached("ROLLBACK TO job").and_then(|mut undo| undo.execute([])),
+        Ok(Written::Stands) => Ok(0),
+        Ok(Written::IsUndone) | Err(_) => {
+            conn.prepare_cached("ROLLBACK TO job").and_then(|mut undo| undo.execute([]))
+        }
     };
     let released = undone.and_then(|_| conn.prepare_cached("RELEASE job")?.execute([]));
     result.and(released.map(drop).map_err(StoreError::from))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STEPS: Steps = &["CREATE TABLE t (x INTEGER PRIMARY KEY)"];
-
-    async fn insert(db: &Db, x: i64) -> Result<(), StoreError> {
-        db.call("insert", move |conn| Ok(conn.execute("INSERT INTO t VALUES (?1)", [x]).map(|_| ())?)).await
-    }
-
-    async fn count(db: &Db) -> i64 {
-        db.call("count", |conn| Ok(conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?))
-            .await
-            .unwrap()
-    }
-
-    #[tokio::test]
-    async fn what_was_answered_is_there_after_reopening() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
-        let db = Db::open(&path, STEPS).unwrap();
-        insert(&db, 1).await.unwrap();
-        db.close().await.unwrap();
-        let db = Db::open(&path, STEPS).unwrap();
-        assert_eq!(count(&db).await, 1);
-    }
-
-    #[tokio::test]
-    async fn a_caller_that_goes_away_leaves_the_whole_effect() {
-        let db = Db::in_memory(STEPS).unwrap();
-        tokio::select! {
-            biased;
-            _ = insert(&db, 1) => {}
-            () = std::future::ready(()) => {}
-        }
-        assert_eq!(count(&db).await, 1);
-    }
-
-    #[tokio::test]
-    async fn what_follows_a_commit_follows_it_without_the_caller_and_not_after_a_failure() {
-        let db = Db::in_memory(STEPS).unwrap();
-        let (told, mut heard) = mpsc::unbounded_channel();
-        for (x, undo) in [(1, Undo::Savepoint), (1, Undo::Savepoint), (2, Undo::Itself)] {
-            let told = told.clone();
-            let work =
-                move |conn: &Connection| Ok(conn.execute("INSERT INTO t VALUES (?1)", [x]).map(|_| x)?);
-            let call = db.call_then("insert", undo, work, move |x| told.send(*x).unwrap());
-            // Polled once, so that the job is queued, then dropped.
-            drop(futures_util::poll!(Box::pin(call)));
-        }
-        assert_eq!(count(&db).await, 2);
-        drop(told);
-        assert_eq!((heard.recv().await, heard.recv().await, heard.recv().await), (Some(1), Some(2), None));
-    }
-
-    #[tokio::test]
-    async fn a_bound_limit_does_not_plan_a_statement_anew() {
-        let db = Db::in_memory(STEPS).unwrap();
-        let planned = db.call("read", |conn| {
-            let mut select = conn.prepare_cached("SELECT x FROM t LIMIT ?1")?;
-            for limit in 1..5 {
-                select.query_map([limit], |_| Ok(()))?.for_each(drop);
-            }
-            Ok(select.get_status(rusqlite::StatementStatus::RePrepare))
-        });
-        assert_eq!(planned.await.unwrap(), 0);
-    }
-
-    #[tokio::test]
-    async fn memory_keeps_nothing_after_closing() {
-        let db = Db::in_memory(STEPS).unwrap();
-        insert(&db, 1).await.unwrap();
-        assert_eq!(count(&db).await, 1);
-        db.close().await.unwrap();
-        assert_eq!(count(&Db::in_memory(STEPS).unwrap()).await, 0);
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn only_the_owner_may_read_the_file_and_its_companions() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
-        insert(&db, 1).await.unwrap();
-        for entry in std::fs::read_dir(dir.path()).unwrap() {
-            assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_failing_job_rolls_back_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
-        let half: Result<(), StoreError> = db
-            .call("half", |conn| {
-                conn.execute("INSERT INTO t VALUES (7)", [])?;
-                Err(StoreError::Other("no".into()))
-            })
-            .await;
-        assert!(half.is_err());
-        let (one, twice, two) = tokio::join!(insert(&db, 1), insert(&db, 1), insert(&db, 2));
-        assert!(one.is_ok() && twice.is_err() && two.is_ok());
-        assert_eq!(count(&db).await, 2);
-    }
-
-    #[tokio::test]
-    async fn commits_are_measured_with_the_calls_they_share() {
-        let db = Db::in_memory(STEPS).unwrap();
-        for x in 0..3 {
-            insert(&db, x).await.unwrap();
-        }
-        assert!(insert(&db, 0).await.is_err());
-        let commits = db.commits();
-        // The error was one of the call; its commit kept what there was to keep.
-        assert_eq!((commits.calls.count(), commits.calls.sum(), commits.failed()), (4, 4, 0));
-        assert_eq!(commits.micros.count(), 4);
-        let broken: Result<(), StoreError> = db.call("end", |conn| Ok(conn.execute_batch("ROLLBACK")?)).await;
-        assert!(broken.is_err());
-        assert_eq!((commits.calls.count(), commits.failed()), (5, 1));
-    }
-
-    #[tokio::test]
-    async fn trouble_lasts_until_something_is_written() {
-        let db = Db::in_memory(STEPS).unwrap();
-        insert(&db, 1).await.unwrap();
-        assert!(db.commits().trouble().is_none());
-        assert!(insert(&db, 1).await.is_err());
-        assert_eq!(count(&db).await, 1, "it can be read from");
-        assert!(db.commits().trouble().is_some());
-        insert(&db, 2).await.unwrap();
-        assert!(db.commits().trouble().is_none());
-    }
-
-    #[tokio::test]
-    async fn a_full_disk_fails_the_whole_batch_and_says_so() {
-        let dir = tempfile::tempdir().unwrap();
-        let db =
-            Db::open(&dir.path().join("a.db"), &["CREATE TABLE t (x INTEGER PRIMARY KEY, b BLOB)"]).unwrap();
-        db.call("limit", |conn| Ok(conn.execute_batch("PRAGMA max_page_count = 8")?)).await.unwrap();
-        let small = |x: i64| {
-            db.call("small", move |conn| {
-                Ok(conn.execute("INSERT INTO t VALUES (?1, x'00')", [x]).map(drop)?)
-            })
-        };
-        let large = db.call("large", |conn| {
-            Ok(conn.execute("INSERT INTO t VALUES (2, zeroblob(100000))", []).map(drop)?)
-        });
-        // All three wait while the thread is busy, and so share a batch.
-        let busy = db.call("busy", |_| {
-            let (wait, never) = std::sync::mpsc::channel::<()>();
-            let _ = never.recv_timeout(std::time::Duration::from_millis(50));
-            drop(wait);
-            Ok(())
-        });
-        let (_, one, two, three) = tokio::join!(busy, small(1), large, small(3));
-        assert!(matches!(two, Err(StoreError::Full)), "{two:?}");
-        let kept = i64::from(one.is_ok()) + i64::from(three.is_ok());
-        assert_eq!(count(&db).await, kept, "what was answered is there, and nothing else");
-        small(4).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_end_of_the_thread_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(&dir.path().join("a.db"), STEPS).unwrap();
-        let panicked: Result<(), StoreError> = db.call("panic", |_| panic!("a defect")).await;
-        assert!(matches!(panicked, Err(StoreError::Stopped)));
-        db.ended().await;
-        assert!(db.close().await.unwrap_err().to_string().contains("a defect"));
-    }
-
-    #[tokio::test]
-    async fn a_reader_sees_what_was_answered_and_writes_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
-        let db = Db::open(&path, STEPS).unwrap();
-        let reader = Db::open_reader(&path).unwrap();
-        for x in 0..20 {
-            insert(&db, x).await.unwrap();
-            assert_eq!(count(&reader).await, x + 1);
-        }
-        assert!(matches!(insert(&reader, 99).await, Err(StoreError::ReadOnly(_))));
-        reader.close().await.unwrap();
-        db.close().await.unwrap();
-        assert_eq!(std::fs::metadata(dir.path().join("a.db-wal")).map_or(0, |wal| wal.len()), 0);
-    }
-
-    #[tokio::test]
-    async fn a_file_that_is_no_database_is_reported_as_damaged() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
-        std::fs::write(&path, vec![b'x'; 4096]).unwrap();
-        assert!(matches!(Db::open(&path, STEPS), Err(StoreError::Damaged(_))));
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ mod tests;
 
 use std::path::Path;
 
-use super::db::{Db, Undo};
+use super::db::Db;
 use super::journal::{Journal, moved};
 use super::load;
 use super::local_schema::STEPS;
@@ -22,7 +22,6 @@ use super::pages::{PAGE, in_pages};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::proto::dsh::names::{AgentName, DshId};
-use crate::proto::dsh::v1::envelope::Kind;
 use crate::store::StoreError;
 use crate::store::jsonl::ROWS;
 use crate::store::local::{
@@ -95,7 +94,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn register(&self, agent: AgentName, now: Timestamp) -> Result<(), StoreError> {
-        self.db.call_single("register", move |conn| send::register(conn, &agent, now)).await
+        self.db.call("register", move |conn| send::register(conn, &agent, now)).await
     }
 
     /// Writes something that changes nothing, to find out whether that works again. Where nobody has ever registered,
@@ -104,7 +103,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.db.call_single("probe", |conn| Ok(conn.prepare_cached(sql::PROBE)?.execute([]).map(drop)?)).await
+        self.db.call("probe", |conn| Ok(conn.prepare_cached(sql::PROBE)?.execute([]).map(drop)?)).await
     }
 
     /// Every agent that has registered; `online` when that was after `online_after`.
@@ -112,7 +111,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn peers(&self, online_after: Timestamp) -> Result<Vec<Peer>, StoreError> {
-        self.db.call_single("peers", move |conn| lookup::peers(conn, online_after)).await
+        self.db.call("peers", move |conn| lookup::peers(conn, online_after)).await
     }
 
     /// Stores a message for an agent of this machine; `None` when it has never registered. `then` runs after the
@@ -126,9 +125,7 @@ impl LocalStore {
         to: AgentName,
         then: impl FnOnce(&Option<Sent>) + Send + 'static,
     ) -> Result<Option<Sent>, StoreError> {
-        // A reply also writes a stage of what it answers.
-        let undo = if message.kind == Kind::Reply { Undo::Savepoint } else { Undo::Itself };
-        self.db.call_then("send", undo, move |conn| send::send(conn, &message, &to), then).await
+        self.db.call_then("send", move |conn| send::send(conn, &message, &to), then).await
     }
 
     /// Stores a receipt for an agent of this machine, registered or not. `then` runs after the commit, also when the
@@ -143,7 +140,7 @@ impl LocalStore {
         then: impl FnOnce(&Sent) + Send + 'static,
     ) -> Result<Sent, StoreError> {
         let insert = move |conn: &_| insert_message(conn, &message, Some(&to));
-        self.db.call_then("receipt", Undo::Itself, insert, then).await
+        self.db.call_then("receipt", insert, then).await
     }
 
     /// Queued messages behind a v1.0 cursor.
@@ -171,7 +168,7 @@ impl LocalStore {
         ack: Ack,
         then: impl FnOnce(&Acked) + Send + 'static,
     ) -> Result<Acked, StoreError> {
-        self.db.call_then("ack", Undo::Savepoint, move |conn| deliver::ack(conn, &ack), then).await
+        self.db.call_then("ack", move |conn| deliver::ack(conn, &ack), then).await
     }
 
     /// What a receipt needs to know of a message.
@@ -179,7 +176,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn lookup(&self, id: DshId) -> Result<Option<Head>, StoreError> {
-        self.db.call_single("lookup", move |conn| lookup::head(conn, &id)).await
+        self.db.call("lookup", move |conn| lookup::head(conn, &id)).await
     }
 
     /// The status of each id; `None` for what is unknown or not the agent's, as sender or recipient.
@@ -191,7 +188,7 @@ impl LocalStore {
         agent: AgentName,
         ids: Vec<String>,
     ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
-        self.db.call_single("status", move |conn| lookup::status(conn, &agent, ids)).await
+        self.db.call("status", move |conn| lookup::status(conn, &agent, &ids)).await
     }
 
     /// The newest messages of an agent's inbox, in any state.
@@ -199,7 +196,7 @@ impl LocalStore {
     /// # Errors
     /// When the store fails.
     pub async fn recent(&self, agent: AgentName, limit: u32) -> Result<Vec<StoredMessage>, StoreError> {
-        self.db.call_single("recent", move |conn| lookup::recent(conn, &agent, limit)).await
+        self.db.call("recent", move |conn| lookup::recent(conn, &agent, limit)).await
     }
 
     /// The newest messages of an agent's inbox that a filter lets through.
@@ -213,7 +210,7 @@ impl LocalStore {
     async fn query_by(&self, size: u32, query: Query) -> Result<Vec<StoredMessage>, StoreError> {
         in_pages(query.limit, i64::MAX, |limit, before| {
             let query = Query { limit, ..query.clone() };
-            self.db.call_single("query", move |conn| lookup::query(conn, &query, before, size))
+            self.db.call("query", move |conn| lookup::query(conn, &query, before, size))
         })
         .await
     }
@@ -224,9 +221,7 @@ impl LocalStore {
     /// When the store fails.
     pub async fn load(&self) -> Result<Load, StoreError> {
         self.db
-            .call_single("load", |conn| {
-                load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST)
-            })
+            .call("load", |conn| load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST))
             .await
     }
 

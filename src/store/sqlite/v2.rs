@@ -13,7 +13,7 @@ mod sql;
 mod tests;
 mod tidy;
 
-use super::db::{Db, Undo};
+use super::db::Db;
 use super::load;
 use super::pages::{PAGE, in_pages};
 use crate::domain::clock::Timestamp;
@@ -59,7 +59,7 @@ impl V2Store {
         then: impl FnOnce(&Created) + Send + 'static,
     ) -> Result<Created, StoreError> {
         let create = move |conn: &_| create::create(conn, &message, &inbox);
-        self.db.call_then("v2_create", Undo::Savepoint, create, then).await
+        self.db.call_then("v2_create", create, then).await
     }
 
     /// Tidies up, then leases queued messages to the agent, oldest first.
@@ -73,7 +73,7 @@ impl V2Store {
     ) -> Result<Pulled, StoreError> {
         let random = self.random.clone();
         let work = move |conn: &_| deliver::pull(conn, &pull, &random);
-        self.db.call_then("v2_pull", Undo::Savepoint, work, then).await
+        self.db.call_then("v2_pull", work, then).await
     }
 
     /// Ends a lease.
@@ -86,8 +86,8 @@ impl V2Store {
         then: impl FnOnce(&Acked) + Send + 'static,
     ) -> Result<Acked, StoreError> {
         let random = self.random.clone();
-        let work = move |conn: &_| deliver::ack(conn, ack, &random);
-        self.db.call_then("v2_ack", Undo::Savepoint, work, then).await
+        let work = move |conn: &_| deliver::ack(conn, &ack, &random);
+        self.db.call_then("v2_ack", work, then).await
     }
 
     /// Moves the end of a lease.
@@ -115,7 +115,7 @@ impl V2Store {
         agent: Name,
         ids: Vec<String>,
     ) -> Result<Vec<(String, Option<StoredMessage>)>, StoreError> {
-        self.db.call("v2_status", move |conn| lookup::status(conn, &agent, ids)).await
+        self.db.call("v2_status", move |conn| lookup::status(conn, &agent, &ids)).await
     }
 
     /// What an agent has sent or received, newest first.
@@ -152,7 +152,7 @@ impl V2Store {
         then: impl FnOnce(&Managed) + Send + 'static,
     ) -> Result<Managed, StoreError> {
         let work = move |conn: &_| manage::manage(conn, &manage);
-        self.db.call_then("v2_manage", Undo::Savepoint, work, then).await
+        self.db.call_then("v2_manage", work, then).await
     }
 
     /// The queue of each agent.
@@ -170,9 +170,7 @@ impl V2Store {
     /// When the store fails.
     pub async fn load(&self) -> Result<Load, StoreError> {
         self.db
-            .call_single("v2_load", |conn| {
-                load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST)
-            })
+            .call("v2_load", |conn| load::load(conn, sql::LOAD_QUEUED, sql::LOAD_LEASED, sql::LOAD_OLDEST))
             .await
     }
 

@@ -25,7 +25,7 @@ use crate::support::zips::zip_of;
 async fn knows_another_ana(node: &Node) {
     let key = NodeKeys::generate(&SystemRandom).signing.verifying_key().to_string();
     let pin = move |conn: &rusqlite::Connection| {
-        Ok(conn.execute("INSERT INTO pins (person, key, since) VALUES ('acme/ana', ?1, 0)", [key])?)
+        Ok(conn.execute("INSERT INTO pins (person, key, since) VALUES ('acme/ana', ?1, 0)", [&key])?)
     };
     node.local.db().call("test", pin).await.unwrap();
 }

@@ -161,12 +161,12 @@ pub(super) fn is_seen(conn: &Connection, agent: &AgentName, id: &MessageId) -> R
 pub(super) fn first_unknown(
     conn: &Connection,
     agent: &AgentName,
-    ids: Vec<MessageId>,
+    ids: &[MessageId],
 ) -> Result<Option<MessageId>, StoreError> {
     for id in ids {
         let is_held = conn.prepare_cached(sql::HELD_SINCE)?.exists(params![agent.as_str(), id.as_str()])?;
-        if !is_held && !is_seen(conn, agent, &id)? {
-            return Ok(Some(id));
+        if !is_held && !is_seen(conn, agent, id)? {
+            return Ok(Some(id.clone()));
         }
     }
     Ok(None)

@@ -68,7 +68,7 @@ impl BridgeStore {
                 back.query_row(params![agent.as_str(), after.millis()], |row| row.get(0))?;
             Ok(back.map(Timestamp::from_millis))
         };
-        self.db.call_single("bridge_held_back", look).await
+        self.db.call("bridge_held_back", look).await
     }
 
     /// Some of the held inbound mail that a decision has set free, oldest first.

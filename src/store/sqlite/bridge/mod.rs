@@ -17,7 +17,7 @@ pub use held::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
 use std::collections::HashSet;
 
-use super::db::{Db, Undo};
+use super::db::Db;
 use crate::crypto::sign::VerifyingKey;
 use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
@@ -64,7 +64,7 @@ impl BridgeStore {
         then: impl FnOnce(&Created) + Send + 'static,
     ) -> Result<Created, StoreError> {
         let keep = move |conn: &rusqlite::Connection| outbox::depart(conn, &departure);
-        self.db.call_then("bridge_depart", Undo::Savepoint, keep, then).await
+        self.db.call_then("bridge_depart", keep, then).await
     }
 
     /// `agent` takes its mail in `generation` from now on.
@@ -88,7 +88,7 @@ impl BridgeStore {
         then: impl FnOnce(&Due) + Send + 'static,
     ) -> Result<Due, StoreError> {
         let look = move |conn: &rusqlite::Connection| outbox::due(conn, now, &under_way, limit);
-        self.db.call_then("bridge_due", Undo::Savepoint, look, then).await
+        self.db.call_then("bridge_due", look, then).await
     }
 
     /// The relay has it: out of the outbox, thread and session kept.
@@ -147,7 +147,7 @@ impl BridgeStore {
         then: impl FnOnce(&Landed) + Send + 'static,
     ) -> Result<Landed, StoreError> {
         let keep = move |conn: &rusqlite::Connection| arrivals::arrive(conn, &arrival);
-        self.db.call_then("bridge_arrive", Undo::Savepoint, keep, then).await
+        self.db.call_then("bridge_arrive", keep, then).await
     }
 
     /// What is known of an inbound message of `person`, and of `thread` when that is in doubt.
@@ -163,14 +163,14 @@ impl BridgeStore {
     ) -> Result<Known, StoreError> {
         let look = move |conn: &rusqlite::Connection| {
             let thread_since =
-                thread.map(|thread| arrivals::thread_since(conn, &agent, &thread)).transpose()?;
+                thread.as_ref().map(|thread| arrivals::thread_since(conn, &agent, thread)).transpose()?;
             Ok(Known {
                 is_seen: arrivals::is_seen(conn, &agent, &id)?,
                 pins: pins::of(conn, &person)?,
                 thread_since: thread_since.flatten(),
             })
         };
-        self.db.call_single("bridge_known", look).await
+        self.db.call("bridge_known", look).await
     }
 
     /// The first of these that has neither been dealt with nor is held.
@@ -182,8 +182,8 @@ impl BridgeStore {
         agent: AgentName,
         ids: Vec<MessageId>,
     ) -> Result<Option<MessageId>, StoreError> {
-        let look = move |conn: &rusqlite::Connection| arrivals::first_unknown(conn, &agent, ids);
-        self.db.call_single("bridge_first_unknown", look).await
+        let look = move |conn: &rusqlite::Connection| arrivals::first_unknown(conn, &agent, &ids);
+        self.db.call("bridge_first_unknown", look).await
     }
 
     /// Notes that an inbound message was refused and, when it was a request, puts the error reply into the outbox.
@@ -301,7 +301,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn has_pin(&self, person: Person) -> Result<bool, StoreError> {
-        self.db.call_single("bridge_has_pin", move |conn| pins::any(conn, &person)).await
+        self.db.call("bridge_has_pin", move |conn| pins::any(conn, &person)).await
     }
 
     /// Whether unsigned mail of `person` is held: a key is pinned, or known by other means, and nobody here has allowed
@@ -310,7 +310,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn must_sign(&self, person: Person, is_known: bool) -> Result<bool, StoreError> {
-        self.db.call_single("bridge_must_sign", move |conn| pins::must_sign(conn, &person, is_known)).await
+        self.db.call("bridge_must_sign", move |conn| pins::must_sign(conn, &person, is_known)).await
     }
 
     /// Pins the key a relay gave for `address`, when it is the person's first, and notes that `address` has a key.
@@ -333,7 +333,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn was_sealed(&self, address: AgentAddress) -> Result<bool, StoreError> {
-        self.db.call_single("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
+        self.db.call("bridge_was_sealed", move |conn| pins::was_sealed(conn, &address)).await
     }
 
     /// Who has written after that moment, the latest first.
@@ -341,7 +341,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn remotes(&self, after: Timestamp) -> Result<Vec<(AgentAddress, Timestamp)>, StoreError> {
-        self.db.call_single("bridge_remotes", move |conn| remotes::lately(conn, after)).await
+        self.db.call("bridge_remotes", move |conn| remotes::lately(conn, after)).await
     }
 
     /// Which topics this node has subscribed its agents to.
@@ -349,7 +349,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn subscriptions(&self) -> Result<Vec<(AgentAddress, TopicAddress)>, StoreError> {
-        self.db.call_single("bridge_subscriptions", remotes::subscriptions).await
+        self.db.call("bridge_subscriptions", remotes::subscriptions).await
     }
 
     /// Notes that `address` listens to `topic`, or does no more.
@@ -410,7 +410,7 @@ impl BridgeStore {
     /// # Errors
     /// When the store cannot be read.
     pub async fn outbox_zip(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
-        self.db.call_single("bridge_outbox_zip", move |conn| parcels::outbox_zip(conn, seq)).await
+        self.db.call("bridge_outbox_zip", move |conn| parcels::outbox_zip(conn, seq)).await
     }
 
     /// The files of a message that `agent` sent or received; the outer `None`: there is no such message.
@@ -455,7 +455,7 @@ impl BridgeStore {
     /// When the store cannot be read.
     pub async fn has_mail(&self) -> Result<bool, StoreError> {
         self.db
-            .call_single("bridge_has_mail", |conn| {
+            .call("bridge_has_mail", |conn| {
                 Ok(conn.prepare_cached(sql::HAS_MAIL)?.query_row([], |row| row.get(0))?)
             })
             .await

@@ -29,13 +29,13 @@ pub(super) fn head(conn: &Connection, id: &DshId) -> Result<Option<Head>, StoreE
 pub(super) fn status(
     conn: &Connection,
     agent: &AgentName,
-    ids: Vec<String>,
+    ids: &[String],
 ) -> Result<Vec<(String, Option<StatusLine>)>, StoreError> {
     let mut status = conn.prepare_cached(sql::STATUS)?;
     let mut lines = Vec::with_capacity(ids.len());
     for id in ids {
         let line = status.query_row([id.as_str(), agent.as_str()], rows::status_line).optional()?;
-        lines.push((id, line));
+        lines.push((id.clone(), line));
     }
     Ok(lines)
 }

@@ -11,6 +11,7 @@ use crate::domain::delivery::{AckRefused, LeaseId, State, Status};
 use crate::domain::random::SystemRandom;
 use crate::proto::dsh::json::JsonText;
 use crate::proto::dsh::names::Party;
+use crate::proto::dsh::v1::envelope::Kind;
 use crate::proto::dsh::v1::request::Outcome;
 use crate::store::sqlite::kept::Kept;
 

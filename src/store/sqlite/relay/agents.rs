@@ -20,9 +20,12 @@ use crate::store::relay::{AgentState, AgentView, Announced, Announcement, Caller
 
 statements! {
     AGENT = "
-        SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
+        SELECT agents.id, agents.org, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
         FROM agents LEFT JOIN nodes ON nodes.id = agents.node WHERE agents.address = ?1 AND agents.removed = 0";
+    /// What a call about one's own agent needs of it, without the texts.
+    OWN = "
+        SELECT id, org, team, node, last_take FROM agents WHERE address = ?1 AND person = ?2 AND removed = 0";
     INSERT_AGENT = "
         INSERT INTO agents (org, team, person, address, created) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
     COUNT_AGENT = "UPDATE orgs SET agents = agents + 1 WHERE id = ?1 RETURNING agents";
@@ -56,15 +59,24 @@ const HEARTBEAT_PRECISION: Duration = Duration::from_secs(1);
 pub(super) struct Agent {
     pub(super) id: i64,
     pub(super) org: i64,
-    pub(super) team: i64,
     pub(super) person: i64,
     pub(super) node: Option<i64>,
     pub(super) state: AgentState,
 }
 
+/// An agent of the caller.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) id: i64,
+    pub(super) org: i64,
+    pub(super) team: i64,
+    node: Option<i64>,
+    last_take: Option<Timestamp>,
+}
+
 /// The columns of `AGENT`, before their texts are parsed.
 pub(super) struct AgentRow {
-    agent: (i64, i64, i64, i64, Option<i64>),
+    agent: (i64, i64, i64, Option<i64>),
     texts: (String, String, String, String),
     listening: bool,
     node: Option<String>,
@@ -74,16 +86,16 @@ pub(super) struct AgentRow {
 impl AgentRow {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            agent: (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(9)?),
-            texts: (row.get(4)?, row.get(5)?, row.get(6)?, row.get(8)?),
-            listening: row.get(7)?,
-            node: row.get(10)?,
-            last_take: row.get(11)?,
+            agent: (row.get(0)?, row.get(1)?, row.get(2)?, row.get(8)?),
+            texts: (row.get(3)?, row.get(4)?, row.get(5)?, row.get(7)?),
+            listening: row.get(6)?,
+            node: row.get(9)?,
+            last_take: row.get(10)?,
         })
     }
 
     pub(super) fn parse(self) -> Result<Agent> {
-        let (id, org, team, person, node) = self.agent;
+        let (id, org, person, node) = self.agent;
         let (address, description, adapter, policy) = self.texts;
         let state = AgentState {
             agent: stored(&address, "agent address")?,
@@ -94,7 +106,7 @@ impl AgentRow {
             node: self.node,
             last_take: self.last_take.map(Timestamp::from_millis),
         };
-        Ok(Agent { id, org, team, person, node, state })
+        Ok(Agent { id, org, person, node, state })
     }
 }
 
@@ -108,10 +120,27 @@ pub(super) fn find(conn: &Connection, address: &AgentAddress) -> Result<Option<A
     one(conn, AGENT, [address.to_string()], AgentRow::read)?.map(AgentRow::parse).transpose()
 }
 
-/// The agent at `address`, which must be `person`'s own.
-pub(super) fn own(conn: &Connection, person: PersonId, address: &AgentAddress) -> Result<Agent> {
-    let agent = seen_by(conn, person, address)?;
-    if agent.person == person.0 { Ok(agent) } else { Err(Refusal::NotYours(address.clone()).into()) }
+/// The agent at `address`, if it is `person`'s own.
+pub(super) fn find_own(conn: &Connection, person: PersonId, address: &AgentAddress) -> Result<Option<Own>> {
+    one(conn, OWN, params![address.to_string(), person.0], |row| {
+        let last_take: Option<i64> = row.get(4)?;
+        Ok(Own {
+            id: row.get(0)?,
+            org: row.get(1)?,
+            team: row.get(2)?,
+            node: row.get(3)?,
+            last_take: last_take.map(Timestamp::from_millis),
+        })
+    })
+}
+
+/// The agent at `address`, which must be `person`'s own. Somebody else's looks as it does to any other call.
+pub(super) fn own(conn: &Connection, person: PersonId, address: &AgentAddress) -> Result<Own> {
+    if let Some(own) = find_own(conn, person, address)? {
+        return Ok(own);
+    }
+    seen_by(conn, person, address)?;
+    Err(Refusal::NotYours(address.clone()).into())
 }
 
 /// The agent at `address`, if `viewer` may know of it.
@@ -216,9 +245,9 @@ fn listen(conn: &Connection, caller: &Caller, agent: &Agent, policy: &Policy, no
 }
 
 /// A take is a sign of life, and makes `node` the one that listened last (A40).
-pub(super) fn heartbeat(conn: &Connection, agent: &Agent, node: NodeId, now: Timestamp) -> Result<()> {
+pub(super) fn heartbeat(conn: &Connection, agent: &Own, node: NodeId, now: Timestamp) -> Result<()> {
     let known = agent.node == Some(node.0)
-        && agent.state.last_take.is_some_and(|last| last <= now && now.since(last) < HEARTBEAT_PRECISION);
+        && agent.last_take.is_some_and(|last| last <= now && now.since(last) < HEARTBEAT_PRECISION);
     if !known {
         execute(conn, HEARTBEAT, params![agent.id, now.millis(), node.0])?;
     }

@@ -9,13 +9,13 @@ use crate::store::relay::{AgentView, DirectoryQuery, PersonId};
 statements! {
     ORGS = "SELECT org FROM members WHERE person = ?1";
     OF_ORG = "
-        SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
+        SELECT agents.id, agents.org, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
         FROM agents LEFT JOIN nodes ON nodes.id = agents.node
         WHERE agents.org = ?1 AND agents.removed = 0 AND agents.address >= ?2 AND agents.address < ?3
         ORDER BY agents.address LIMIT ?4";
     ONLINE_OF_ORG = "
-        SELECT agents.id, agents.org, agents.team, agents.person, agents.address, agents.description,
+        SELECT agents.id, agents.org, agents.person, agents.address, agents.description,
             agents.adapter, agents.listening, agents.policy, agents.node, nodes.name, agents.last_take
         FROM agents LEFT JOIN nodes ON nodes.id = agents.node
         WHERE agents.org = ?1 AND agents.removed = 0 AND agents.last_take >= ?2

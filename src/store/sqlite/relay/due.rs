@@ -16,7 +16,7 @@ use crate::store::relay::Swept;
 
 statements! {
     LEASES_OF = "
-        SELECT seq, agent, lane, attempts, expires FROM deliveries
+        SELECT seq, agent, lane, attempts, expires FROM deliveries INDEXED BY deliveries_due
         WHERE agent = ?1 AND lease_until IS NOT NULL AND lease_until <= ?2 ORDER BY lease_until LIMIT ?3";
     LEASES = "
         SELECT seq, agent, lane, attempts, expires FROM deliveries

@@ -139,7 +139,7 @@ pub(super) fn confirm(
     tx: &mut Tx<'_>,
     person: PersonId,
     agent: &AgentAddress,
-    ids: Vec<MessageId>,
+    ids: &[MessageId],
 ) -> Result<Vec<MessageId>> {
     let agent = agents::own(tx.conn, person, agent)?;
     let mut confirmed = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn confirm(
             && attempts > 0
             && tx.end(delivery, Done::Confirmed)?
         {
-            confirmed.push(id);
+            confirmed.push(id.clone());
         }
     }
     Ok(confirmed)

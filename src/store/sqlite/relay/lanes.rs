@@ -107,13 +107,21 @@ impl Tx<'_> {
             delivery.expires.millis(),
         ];
         execute(self.conn, INSERT, row)?;
+        let seq = self.conn.last_insert_rowid();
         self.due_at(delivery.expires);
         self.wake(delivery.agent);
         // Behind another that waits, it is neither next nor anybody's yet.
         if !exists(self.conn, HAS_LANE, params![delivery.agent, lane])? {
-            self.refresh_lane(delivery.agent, &lane)?;
+            self.set_lane(delivery.agent, &lane, seq, delivery.reserved)?;
         }
         Ok(())
+    }
+
+    /// Makes `seq` the next delivery of a lane. Gives its owner.
+    fn set_lane(&self, agent: i64, lane: &str, seq: i64, reserved: Option<i64>) -> Result<i64> {
+        let owner = self.owner_of(agent, lane, seq, reserved)?;
+        execute(self.conn, SET_LANE, params![agent, lane, seq, owner])?;
+        Ok(owner)
     }
 
     /// Brings a lane's row up to date. Gives the next delivery and its owner, if any waits.
@@ -124,8 +132,7 @@ impl Tx<'_> {
             execute(self.conn, DROP_LANE, params![agent, lane])?;
             return Ok(None);
         };
-        let owner = self.owner_of(agent, lane, next, reserved)?;
-        execute(self.conn, SET_LANE, params![agent, lane, next, owner])?;
+        let owner = self.set_lane(agent, lane, next, reserved)?;
         Ok(Some((next, owner)))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use super::db::{Db, Undo};
+use super::db::{Db, Written};
 use crate::domain::clock::Timestamp;
 use crate::domain::random::SharedRandom;
 use crate::domain::relay::plan::Plans;
@@ -114,7 +114,7 @@ impl SqliteRelay {
     fn run<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: Fn(&Connection) -> Result<T> + Send + 'static,
     {
         self.run_then(name, work, || ())
     }
@@ -123,11 +123,10 @@ impl SqliteRelay {
     fn run_then<T, F, A>(&self, name: &'static str, work: F, then: A) -> Answer<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: Fn(&Connection) -> Result<T> + Send + 'static,
         A: FnOnce() + Send + 'static,
     {
-        // `decide` undoes by itself what an error leaves.
-        let run = self.db.call_then(name, Undo::Itself, move |conn| decide(conn, work), |_| then());
+        let run = self.db.call_written(name, move |conn| refused(work(conn)), written, |_| then());
         Box::pin(async move { Ok(run.await??) })
     }
 
@@ -135,7 +134,7 @@ impl SqliteRelay {
     fn run_on_callers<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: Fn(&Connection) -> Result<T> + Send + 'static,
     {
         let callers = Arc::clone(&self.callers);
         self.run_then(name, work, move || callers.forget())
@@ -158,7 +157,7 @@ impl SqliteRelay {
     fn look<T, F>(&self, name: &'static str, work: F) -> Answer<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: Fn(&Connection) -> Result<T> + Send + 'static,
     {
         Box::pin(look_with(&self.reader, name, work))
     }
@@ -167,7 +166,7 @@ impl SqliteRelay {
     fn change<T, F>(&self, name: &'static str, now: Timestamp, work: F) -> Answer<'_, Changed<T>>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         self.change_then(name, now, work, || ())
     }
@@ -182,7 +181,7 @@ impl SqliteRelay {
     ) -> Answer<'_, Changed<T>>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T> + Send + 'static,
         A: FnOnce() + Send + 'static,
     {
         let random = Arc::clone(&self.random);
@@ -203,9 +202,9 @@ impl SqliteRelay {
 async fn look_with<T, F>(reader: &Db, name: &'static str, work: F) -> Result<T>
 where
     T: Send + 'static,
-    F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    F: Fn(&Connection) -> Result<T> + Send + 'static,
 {
-    Ok(reader.call_single(name, move |conn| refused(work(conn))).await??)
+    Ok(reader.call(name, move |conn| refused(work(conn))).await??)
 }
 
 /// A refusal is an answer, and fails nothing.
@@ -217,22 +216,9 @@ fn refused<T>(outcome: Result<T>) -> std::result::Result<std::result::Result<T, 
     }
 }
 
-/// Runs `work` so that a refusal undoes what it wrote without failing the batch.
-fn decide<T>(
-    conn: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T>,
-) -> std::result::Result<std::result::Result<T, Box<Refusal>>, StoreError> {
-    conn.prepare_cached("SAVEPOINT decision")?.execute([])?;
-    let outcome = work(conn);
-    let undone = match outcome {
-        Ok(_) => Ok(0),
-        Err(_) => conn.prepare_cached("ROLLBACK TO decision").and_then(|mut undo| undo.execute([])),
-    };
-    let released = undone.and_then(|_| conn.prepare_cached("RELEASE decision")?.execute([]));
-    // Why the work failed goes before why it could not be undone: a full disk undoes everything by itself.
-    let value = refused(outcome)?;
-    released?;
-    Ok(value)
+/// Nothing remains of what is refused.
+fn written<T>(outcome: &std::result::Result<T, Box<Refusal>>) -> Written {
+    if outcome.is_ok() { Written::Stands } else { Written::IsUndone }
 }
 
 /// The first row of `sql`, if any.
@@ -249,7 +235,7 @@ fn all<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>> {
     Ok(conn.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
 }

@@ -68,7 +68,9 @@ impl RelayStore for SqliteRelay {
         key: KeyRegistration,
         now: Timestamp,
     ) -> Answer<'_, KeyRegistration> {
-        self.run_on_callers("relay_register_key", move |conn| people::register_key(conn, node, key, now))
+        self.run_on_callers("relay_register_key", move |conn| {
+            people::register_key(conn, node, key.clone(), now)
+        })
     }
 
     fn orgs_of(&self, person: PersonId) -> Answer<'_, Vec<OrgView>> {
@@ -128,7 +130,9 @@ impl RelayStore for SqliteRelay {
 
     fn announce(&self, caller: Caller, announcement: Announcement, now: Timestamp) -> Answer<'_, Announced> {
         let plans = Arc::clone(&self.plans);
-        self.run("relay_announce", move |conn| agents::announce(conn, &caller, announcement, &plans, now))
+        self.run("relay_announce", move |conn| {
+            agents::announce(conn, &caller, announcement.clone(), &plans, now)
+        })
     }
 
     fn agent(&self, viewer: PersonId, agent: AgentAddress) -> Answer<'_, AgentView> {
@@ -175,7 +179,7 @@ impl RelayStore for SqliteRelay {
         ids: Vec<MessageId>,
         now: Timestamp,
     ) -> Answer<'_, Changed<Vec<MessageId>>> {
-        self.change("relay_confirm", now, move |tx| inbox::confirm(tx, person, &agent, ids))
+        self.change("relay_confirm", now, move |tx| inbox::confirm(tx, person, &agent, &ids))
     }
 
     fn cancel(&self, person: PersonId, id: MessageId, now: Timestamp) -> Answer<'_, Changed<()>> {
@@ -311,7 +315,7 @@ impl RelayStore for SqliteRelay {
         now: Timestamp,
     ) -> Answer<'_, LinkView> {
         self.run("relay_set_link_rules", move |conn| {
-            links::set_rules(conn, admin, (&org, &other), change, now)
+            links::set_rules(conn, admin, (&org, &other), change.clone(), now)
         })
     }
 

@@ -60,7 +60,7 @@ fn check_policy(out: &Outgoing<'_>, tx: &Tx<'_>, agent: &Agent) -> Result<()> {
         Vec::new()
     };
     let asker = Asker {
-        address: &out.sender.state.agent,
+        address: &out.draft.from.agent,
         is_owner: agent.person == out.draft.sender.person.0,
         signed: out.is_signed(),
         encrypted: out.draft.encrypted,

@@ -5,7 +5,7 @@
 
 use crate::store::sqlite::schema::Steps;
 
-pub(super) const STEPS: Steps = &[FIRST, SECOND, THIRD, FOURTH];
+pub(super) const STEPS: Steps = &[FIRST, SECOND, THIRD, FOURTH, FIFTH];
 
 const FIRST: &str = "
 CREATE TABLE people (
@@ -311,6 +311,13 @@ UPDATE people SET email = lower(email) WHERE email <> lower(email) AND NOT EXIST
     SELECT 1 FROM people AS other
     WHERE lower(other.email) = lower(people.email) AND other.id <> people.id
         AND (other.email = lower(other.email) OR other.id < people.id));
+";
+
+/// One index for leases that are over, of all mailboxes or of one: those of others have been swept, or soon are.
+const FIFTH: &str = "
+DROP INDEX deliveries_agent_lease;
+DROP INDEX deliveries_lease;
+CREATE INDEX deliveries_due ON deliveries (lease_until, agent) WHERE lease_until IS NOT NULL;
 ";
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use super::agents::{self, Agent};
+use super::agents::{self, Own};
 use super::files::KeptFile;
 use super::lanes::NewDelivery;
 use super::messages::{self, NewMessage};
@@ -38,7 +38,6 @@ pub(super) fn send(tx: &mut Tx<'_>, draft: &Draft, file: Option<&KeptFile>, plan
         return Err(Refusal::Signature(reason.clone()).into());
     }
     let plan = plans.get(&agents::plan_of(tx.conn, sender.org)?);
-    count(tx, sender.org, plan, file)?;
     let outgoing = Outgoing { draft, sender: &sender, file, plan };
     let receipt = match &draft.route {
         Route::Request { to } => request::place(&outgoing, tx, to)?,
@@ -49,15 +48,17 @@ pub(super) fn send(tx: &mut Tx<'_>, draft: &Draft, file: Option<&KeptFile>, plan
 }
 
 /// `from` must be an announced agent of the caller, who must still be in its team.
-fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Agent> {
+fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Own> {
     let address = &draft.from.agent;
     let person = draft.sender.person;
-    let agent = match agents::find(tx.conn, address)? {
-        Some(agent) if agent.person == person.0 => agent,
-        Some(agent) if orgs::is_member(tx.conn, person.0, agent.org)? => {
-            return Err(Refusal::NotYours(address.clone()).into());
+    let Some(agent) = agents::find_own(tx.conn, person, address)? else {
+        return Err(match agents::find(tx.conn, address)? {
+            Some(agent) if orgs::is_member(tx.conn, person.0, agent.org)? => {
+                Refusal::NotYours(address.clone())
+            }
+            _ => Refusal::NotAnnounced(address.clone()),
         }
-        _ => return Err(Refusal::NotAnnounced(address.clone()).into()),
+        .into());
     };
     if !orgs::is_in_team(tx.conn, person.0, agent.org, agent.team)? {
         return Err(Refusal::NotInTeam(address.team.clone()).into());
@@ -65,7 +66,8 @@ fn sender(tx: &Tx<'_>, draft: &Draft) -> Result<Agent> {
     Ok(agent)
 }
 
-/// Counts the message and its files against the plan; refused, the count is undone with everything else.
+/// Counts the message and its files against the plan; refused, the count is undone with everything else. To be called
+/// when nothing else can refuse the message any more: undoing costs the calls that share its commit, too.
 fn count(tx: &Tx<'_>, org: i64, plan: &Plan, file: Option<&KeptFile>) -> Result<()> {
     let day = day(tx.now);
     let messages = inserted(one(tx.conn, COUNT_MESSAGE, [org, day], |row| row.get(0))?)?;
@@ -89,11 +91,11 @@ pub(super) fn day(now: Timestamp) -> i64 {
     now.secs().div_euclid(SECS_PER_DAY)
 }
 
-/// A draft whose sender and quotas are settled.
+/// A draft whose sender is settled.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     pub(super) draft: &'a Draft,
-    pub(super) sender: &'a Agent,
+    pub(super) sender: &'a Own,
     pub(super) file: Option<&'a KeptFile>,
     pub(super) plan: &'a Plan,
 }
@@ -136,7 +138,7 @@ impl Outgoing<'_> {
 
     /// What the side of `org` lets in from the sender over their link.
     pub(super) fn check_link_rules(&self, tx: &Tx<'_>, org: i64, recipient: &Name) -> Result<()> {
-        let from = &self.sender.state.agent.org;
+        let from = &self.draft.from.agent.org;
         let rules = links::active_rules(tx.conn, org, self.sender.org)?
             .ok_or_else(|| Refusal::NoActiveLink { from: from.clone(), to: recipient.clone() })?;
         rules
@@ -153,8 +155,9 @@ impl Outgoing<'_> {
         now.plus(Duration::from_secs(self.ttl_secs()))
     }
 
-    /// Writes the message, without queueing it anywhere, and makes its sender part of its thread.
+    /// Counts and writes the message, without queueing it anywhere, and makes its sender part of its thread.
     pub(super) fn write(&self, tx: &Tx<'_>, placed: &Written<'_>) -> Result<i64> {
+        count(tx, self.sender.org, self.plan, self.file)?;
         let draft = self.draft;
         let message = messages::insert(
             tx.conn,

@@ -33,7 +33,7 @@ statements! {
     WAIT = "UPDATE deliveries SET lease_until = ?2 WHERE seq = ?1";
     RELEASED = "
         SELECT seq, lane FROM deliveries
-        WHERE agent = ?1 AND lease_until IS NOT NULL AND lease_node = ?2 ORDER BY lease_until";
+        WHERE agent = ?1 AND lease_until IS NOT NULL AND lease_node = ?2";
     ACCEPTED = "UPDATE agents SET last_take = ?2 WHERE id = ?1";
 }
 

@@ -50,13 +50,13 @@ fn lease(
     Ok(StoredMessage { delivery, ..message })
 }
 
-pub(super) fn ack(conn: &Connection, ack: Ack, random: &SharedRandom) -> Result<Acked, StoreError> {
+pub(super) fn ack(conn: &Connection, ack: &Ack, random: &SharedRandom) -> Result<Acked, StoreError> {
     let Some(message) = by_id(conn, &ack.id)?.filter(|message| message.inbox.as_ref() == Some(&ack.agent))
     else {
         return Ok(Acked::NotAssigned);
     };
-    match settled(&message.delivery, &ack) {
-        Ok(delivery) => settle(conn, StoredMessage { delivery, ..message }, &ack, random),
+    match settled(&message.delivery, ack) {
+        Ok(delivery) => settle(conn, StoredMessage { delivery, ..message }, ack, random),
         Err(refused) => Ok(refused),
     }
 }

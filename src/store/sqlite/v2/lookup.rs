@@ -17,15 +17,15 @@ use crate::store::v2::{Query, Queue, StoredMessage};
 pub(super) fn status(
     conn: &Connection,
     agent: &Name,
-    ids: Vec<String>,
+    ids: &[String],
 ) -> Result<Vec<(String, Option<StoredMessage>)>, StoreError> {
     let is_own =
         |message: &StoredMessage| message.inbox.as_ref() == Some(agent) || message.message.origin == *agent;
-    let line = |id: String| {
+    let line = |id: &String| {
         let found = by_id(conn, &DshId::new(id.as_str()))?.filter(is_own);
-        Ok((id, found))
+        Ok((id.clone(), found))
     };
-    ids.into_iter().map(line).collect()
+    ids.iter().map(line).collect()
 }
 
 /// Where a message stands in the order of answers: its time in milliseconds and its number.

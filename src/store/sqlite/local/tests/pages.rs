@@ -80,8 +80,8 @@ async fn pages_are_the_whole_answer(
         messages.iter().enumerate().map(|(number, (.., status))| (number, statuses[usize::from(*status)]));
     let ended: Vec<_> = ended.map(|(number, status)| (status, number.to_string())).collect();
     let end = move |conn: &rusqlite::Connection| {
-        for (status, id) in ended {
-            conn.execute("UPDATE messages SET status = ?1 WHERE id = ?2", [status, &id])?;
+        for (status, id) in &ended {
+            conn.execute("UPDATE messages SET status = ?1 WHERE id = ?2", [*status, id.as_str()])?;
         }
         Ok(())
     };

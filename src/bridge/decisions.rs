@@ -13,7 +13,7 @@ use super::release::Decided;
 use crate::domain::clock::SharedClock;
 use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::store::StoreError;
-use crate::store::bridge::{Acceptance, Failure, Released};
+use crate::store::bridge::{Acceptance, Confirmation, Failure, Released};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// The word for outbound mail that failed since a person rejected the recipient's key.
@@ -57,6 +57,14 @@ impl Decisions {
         let accepted = self.store.accept_key(person, fingerprint, self.clock.now()).await?;
         self.ring();
         Ok(accepted)
+    }
+
+    /// # Errors
+    /// See [`Decisions::accept`].
+    pub async fn confirm(&self, person: Person, fingerprint: String) -> Result<Confirmation, StoreError> {
+        let confirmed = self.store.confirm_key(person, fingerprint, self.clock.now()).await?;
+        self.ring();
+        Ok(confirmed)
     }
 
     /// Drops what is held of and for the person: remote senders get an error reply, local ones a notice.

@@ -31,7 +31,7 @@ impl Inbound {
         agent: &AgentName,
         envelope: &DeliveredEnvelope,
         until: Option<Timestamp>,
-        Waits { why, key, is_behind }: Waits,
+        Waits { why, key, waits_for }: Waits,
     ) -> Result<Dealt, Left> {
         let failed = |error| left(&envelope.id, &error);
         let zip = self.files_to_hold(agent, envelope).await.map_err(failed)?;
@@ -42,7 +42,7 @@ impl Inbound {
             reason: why.clone(),
             envelope: envelope.raw().clone().into(),
             key: key.map(|key| key.to_string()),
-            is_behind,
+            waits_for,
             zip,
             leased_until: until,
             now: self.clock.now(),

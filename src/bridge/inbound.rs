@@ -31,7 +31,7 @@ use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{LEASE_DEFAULT_SECS, MessageId};
 use crate::redsyn_client::{RelayClient, Take};
 use crate::store::StoreError;
-use crate::store::bridge::{Landed, Refusal};
+use crate::store::bridge::{Landed, Refusal, WaitsFor};
 use crate::store::sqlite::bridge::BridgeStore;
 
 /// How long to wait after our own store failed: the mail stays leased to us meanwhile.
@@ -302,8 +302,8 @@ impl Inbound {
                     Err(error) => Err(left(&id, &error)),
                 }
             }
-            Verdict::Hold { why, key } => {
-                self.hold(agent, &envelope, until, Waits { why, key, is_behind: false }).await
+            Verdict::Hold { why, key, waits_for } => {
+                self.hold(agent, &envelope, until, Waits { why, key, waits_for }).await
             }
             Verdict::Leave { why } => Err(left(&id, &why)),
             Verdict::Later { why } => {
@@ -365,11 +365,11 @@ impl Inbound {
             }
             Ok(Landed::Held) => {
                 let why = "its signing key is not the pinned one".to_owned();
-                self.hold(agent, &envelope, until, Waits { why, key, is_behind: false }).await
+                self.hold(agent, &envelope, until, Waits { why, key, waits_for: WaitsFor::Acceptance }).await
             }
             Ok(Landed::Behind) => {
                 let why = "earlier mail of its conversation is not delivered yet".to_owned();
-                self.hold(agent, &envelope, until, Waits { why, key, is_behind: true }).await
+                self.hold(agent, &envelope, until, Waits { why, key, waits_for: WaitsFor::Earlier }).await
             }
             Err(error) => Err(left(&id, &error)),
         }
@@ -415,8 +415,7 @@ pub(super) enum Dealt {
 pub(super) struct Waits {
     pub(super) why: String,
     pub(super) key: Option<VerifyingKey>,
-    /// Only for earlier mail, and for nobody's decision.
-    pub(super) is_behind: bool,
+    pub(super) waits_for: WaitsFor,
 }
 
 /// Our own store has failed: the message was neither kept nor acked, and comes again after its lease.

@@ -19,7 +19,7 @@ use crate::proto::redsyn::policy::{Asker, Refused};
 use crate::proto::redsyn::signed;
 use crate::redsyn_client::CallError;
 use crate::store::StoreError;
-use crate::store::bridge::{PinState, Pins};
+use crate::store::bridge::{PinState, Pins, WaitsFor};
 
 /// What a sender is told whose seal does not open here.
 const CANNOT: &str = "cannot decrypt";
@@ -37,6 +37,7 @@ pub(super) enum Verdict {
     Hold {
         why: String,
         key: Option<VerifyingKey>,
+        waits_for: WaitsFor,
     },
     /// A failure of our own: neither keep nor ack; the lease brings it back.
     Leave {
@@ -69,6 +70,18 @@ impl Inbound {
             && let Err(refused) = allowed(mapped, envelope, signer.is_some())
         {
             return Verdict::Refuse { why: format!("{} {refused}", mapped.address) };
+        }
+        // Whoever may do anything here is somebody whose fingerprint a person has compared.
+        if envelope.kind == Kind::Request
+            && mapped.policy.full_trust
+            && let Some((key, false)) = signer
+        {
+            let (person, fingerprint) = (envelope.from.agent.person(), key.fingerprint());
+            let why = format!(
+                "{} has `trust: full`, and nobody has confirmed the key of {person}: {fingerprint}",
+                mapped.address
+            );
+            return Verdict::Hold { why, key: Some(key), waits_for: WaitsFor::Confirmation };
         }
         let mut opened = match self.open(envelope) {
             Ok(opened) => opened,
@@ -139,7 +152,7 @@ impl Inbound {
             let is_own = person == mapped.address.person();
             if self.store.must_sign(person.clone(), is_own).await.map_err(leave)? {
                 let why = format!("{person} has a pinned key and sends unsigned");
-                return Err(Verdict::Hold { why, key: None });
+                return Err(Verdict::Hold { why, key: None, waits_for: WaitsFor::Acceptance });
             }
             return Ok(None);
         }
@@ -156,6 +169,7 @@ impl Inbound {
                 Err(Verdict::Hold {
                     why: format!("{person} has another key than the pinned one: {fingerprint}"),
                     key: Some(signer.key),
+                    waits_for: WaitsFor::Acceptance,
                 })
             }
         }

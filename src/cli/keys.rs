@@ -154,7 +154,8 @@ fn reject_text(answer: &Value) -> String {
 }
 
 fn confirm_text(answer: &Value) -> String {
-    format!("verified: {} is a key of {}\n", text(answer, "fingerprint"), text(answer, "person"))
+    let (person, print) = (text(answer, "person"), text(answer, "fingerprint"));
+    format!("verified: {print} is a key of {person}\n{}", released(answer))
 }
 
 fn plain_text(answer: &Value) -> String {

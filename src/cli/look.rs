@@ -136,6 +136,7 @@ pub(super) fn held_text(answer: &Value) -> String {
     for held in inbound.iter().chain(outbound) {
         let person = text(held, "person");
         let decide = match (text(held, "fingerprint"), held.get("to").is_some()) {
+            (print, _) if flag(held, "confirm") => format!("keys confirm {person} {print}"),
             (print, _) if !print.is_empty() => format!("keys accept {person} {print}"),
             (_, true) => format!("keys allow-plain {person}"),
             (_, false) => format!("keys allow-unsigned {person}"),

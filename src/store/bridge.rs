@@ -229,13 +229,23 @@ pub struct Held {
     pub envelope: Value,
     /// The verified key it was signed with; none when it is unsigned.
     pub key: Option<String>,
-    /// Nobody has to decide about it: it is held behind what goes on.
-    pub is_behind: bool,
+    pub waits_for: WaitsFor,
     /// Its files as they travelled, when they have been fetched.
     pub zip: Option<Vec<u8>>,
     /// When the relay hands it out again, if this was a take.
     pub leased_until: Option<Timestamp>,
     pub now: Timestamp,
+}
+
+/// What held mail waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// A person pins its key or, when it has none, allows unsigned mail.
+    Acceptance,
+    /// A person confirms the fingerprint of its key.
+    Confirmation,
+    /// Earlier mail of its conversation that goes on, and nobody's decision.
+    Earlier,
 }
 
 /// What came of holding a message.
@@ -294,6 +304,17 @@ pub enum Acceptance {
     NothingWaits,
     /// These do: several, or none with the fingerprint that was named.
     WhichOne(Vec<String>),
+}
+
+/// What became of the wish to confirm a fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    Confirmed {
+        fingerprint: String,
+        released: Released,
+    },
+    /// The keys that are known have other fingerprints: these.
+    Unknown(Vec<String>),
 }
 
 /// A pinned key.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::show::public;
 use super::{Operator, Whom, store};
 use crate::proto::redsyn::address::Person;
-use crate::store::bridge::{Acceptance, Released};
+use crate::store::bridge::{Acceptance, Confirmation, Released};
 
 impl Operator {
     pub(super) async fn accept(&self, person: Person, fingerprint: Option<String>) -> Result<Value, String> {
@@ -32,11 +32,19 @@ impl Operator {
     }
 
     pub(super) async fn confirm(&self, person: Person, fingerprint: String) -> Result<Value, String> {
-        let confirmed = self.decisions.store.confirm_key(person.clone(), fingerprint).await.map_err(store)?;
-        match confirmed {
-            Ok(fingerprint) => Ok(json!({"person": person, "fingerprint": fingerprint, "verified": true})),
-            Err(known) if known.is_empty() => Err(format!("no key of {person} is known here yet")),
-            Err(known) => Err(format!("that is no key of {person} here: pinned is {}", known.join(" and "))),
+        match self.decisions.confirm(person.clone(), fingerprint).await.map_err(store)? {
+            Confirmation::Confirmed { fingerprint, released } => {
+                let released = counts(released);
+                Ok(
+                    json!({"person": person, "fingerprint": fingerprint, "verified": true, "released": released}),
+                )
+            }
+            Confirmation::Unknown(known) if known.is_empty() => {
+                Err(format!("no key of {person} is known here yet"))
+            }
+            Confirmation::Unknown(known) => {
+                Err(format!("that is no key of {person} here: known is {}", known.join(" and ")))
+            }
         }
     }
 

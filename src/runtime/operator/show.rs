@@ -11,7 +11,7 @@ use crate::domain::clock::Timestamp;
 use crate::proto::dsh::names::AgentName;
 use crate::proto::dsh::v1;
 use crate::proto::dsh::v1::iso::iso;
-use crate::store::bridge::{Traced, Waiting};
+use crate::store::bridge::{HeldIn, Traced, Waiting};
 
 impl Operator {
     pub(super) async fn status(&self) -> Result<Value, String> {
@@ -82,11 +82,16 @@ impl Operator {
     pub(super) async fn held(&self) -> Result<Value, String> {
         let inbound = self.decisions.store.held_in().await.map_err(store)?;
         let outbound = self.decisions.store.held_out().await.map_err(store)?;
+        let names = self.decisions.names.get();
+        // Accepting the key alone would not do for these.
+        let must_confirm = |held: &HeldIn| {
+            held.key.is_some() && names.agent(&held.agent).is_some_and(|agent| agent.policy.full_trust)
+        };
         let inbound: Vec<Value> = inbound
             .into_iter()
             .map(|held| {
                 json!({
-                    "id": held.id, "agent": held.agent.as_str(), "person": held.person,
+                    "confirm": must_confirm(&held), "id": held.id, "agent": held.agent.as_str(), "person": held.person,
                     "from": held.envelope.get("from"), "kind": held.envelope.get("kind"), "why": held.reason,
                     "since": time(held.since), "fingerprint": held.key.as_deref().and_then(fingerprint),
                     "released": held.released,

@@ -6,7 +6,7 @@ use redsyn_bridge::crypto::base64url::zip_encode;
 use redsyn_bridge::crypto::sha256;
 use redsyn_bridge::domain::delivery::Status;
 use redsyn_bridge::proto::redsyn::address::Person;
-use redsyn_bridge::store::bridge::{Acceptance, Released};
+use redsyn_bridge::store::bridge::{Acceptance, Confirmation, Released};
 use serde_json::{Value, json};
 
 use super::relay::Say;
@@ -191,4 +191,32 @@ async fn a_relay_that_refuses_new_keys_keeps_the_link() {
     world.control.link.introduce().await.unwrap();
     assert!(world.control.keys.next().is_some(), "it is tried again");
     assert_eq!(world.control.keys.current().registration().public_key, world.keys.registration().public_key);
+}
+
+/// Whoever may do anything on this machine is somebody whose fingerprint a person has compared.
+#[tokio::test]
+async fn full_trust_waits_for_a_confirmed_key_however_it_became_known() {
+    for accepted_first in [false, true] {
+        let mut world = World::with("agents: {close: {hold: true, trust: full, allow: [org:globex]}}").await;
+        let (other, eva) = (Remote::new(), Remote::new());
+        world.relay.deliver(CLOSE, [other.sealed("q1", &world.keys)]);
+        let why = world.held_in("q1").await;
+        let fingerprint = other.keys.signing.verifying_key().fingerprint();
+        assert!(why.contains("`trust: full`") && why.contains(&fingerprint), "{why}");
+        let decisions = world.control.decisions.clone();
+        if accepted_first {
+            decisions.accept(bob(), None).await.unwrap();
+            world.held_in("q1").await;
+        }
+        let unknown = decisions.confirm(bob(), eva.keys.signing.verifying_key().fingerprint()).await.unwrap();
+        assert_eq!(unknown, Confirmation::Unknown(vec![fingerprint.clone()]));
+        assert!(world.inbox_ids().await.is_empty());
+        let confirmed = decisions.confirm(bob(), fingerprint.clone()).await.unwrap();
+        let released = Released { inbound: 1, outbound: 0 };
+        assert_eq!(confirmed, Confirmation::Confirmed { fingerprint, released });
+        world.delivered("q1").await;
+        assert_eq!(world.acked().await, ["q1"]);
+        world.relay.deliver(CLOSE, [other.signed("q2", |_| ())]);
+        world.delivered("q2").await;
+    }
 }

@@ -11,7 +11,9 @@ use crate::proto::redsyn::address::{AgentAddress, Person};
 use crate::proto::redsyn::envelope::DeliveredEnvelope;
 use crate::proto::redsyn::ids::{Kind, MessageId};
 use crate::store::StoreError;
-use crate::store::bridge::{Acceptance, Arrival, HeldIn, HeldKey, OutboxEntry, PinState, Released};
+use crate::store::bridge::{
+    Acceptance, Arrival, Confirmation, HeldIn, HeldKey, OutboxEntry, PinState, Released,
+};
 
 /// Longer lists are of no use to a person, who can decide about a part and look again.
 pub(super) const LIST_LIMIT: i64 = 1000;
@@ -113,13 +115,9 @@ pub(super) fn accept(
         [] if offers.is_empty() => return Ok(Acceptance::NothingWaits),
         _ => return Ok(Acceptance::WhichOne(offers.iter().map(VerifyingKey::fingerprint).collect())),
     };
-    conn.prepare_cached(sql::INSERT_PIN)?.execute(params![person.to_string(), key, now.millis()])?;
-    let inbound = conn.prepare_cached(sql::RELEASE_HELD)?.execute(params![person.to_string(), key])?;
-    let outbound = release_outbox(conn, now, |held, waits| {
-        held.remote.person().as_ref() == Some(person) && waits == Some(key.as_str())
-    })?;
+    let released = trust(conn, person, &key, now)?;
     let fingerprint = fitting.iter().map(|key| key.fingerprint()).collect();
-    Ok(Acceptance::Accepted { fingerprint, released: Released { inbound, outbound } })
+    Ok(Acceptance::Accepted { fingerprint, released })
 }
 
 /// The keys that mail of or for this person waits for.
@@ -132,7 +130,7 @@ pub(super) fn offers(conn: &Connection, person: &Person) -> Result<Vec<Verifying
     let mut keys: Vec<VerifyingKey> = Vec::new();
     for text in inbound.chain(outbound) {
         let key = text.parse().map_err(|error| rows::damaged("held.key", error))?;
-        if !keys.contains(&key) && pins::state(conn, person, &text)? == PinState::Other {
+        if !keys.contains(&key) && !matches!(pins::state(conn, person, &text)?, PinState::Known { .. }) {
             keys.push(key);
         }
     }
@@ -173,23 +171,36 @@ pub(super) fn reject(
     Ok(dropped)
 }
 
-/// Whether a pinned key of the person has this fingerprint; it is verified from now on. Else the pinned ones.
+/// A key of the person that is pinned, or that mail waits for, has this fingerprint: it is pinned and verified from now
+/// on, and what waited for it goes on. Else the known ones.
 pub(super) fn confirm(
     conn: &Connection,
     person: &Person,
     fingerprint: &str,
-) -> Result<Result<String, Vec<String>>, StoreError> {
+    now: Timestamp,
+) -> Result<Confirmation, StoreError> {
     let wanted = plain(fingerprint);
     let mut known = Vec::new();
     for pin in pins::list(conn, Some(person))? {
-        let key: VerifyingKey = pin.key.parse().map_err(|error| rows::damaged("pins.key", error))?;
-        if plain(&key.fingerprint()) == wanted {
-            conn.prepare_cached(sql::VERIFY_PIN)?.execute(params![person.to_string(), pin.key])?;
-            return Ok(Ok(key.fingerprint()));
-        }
-        known.push(key.fingerprint());
+        known.push(pin.key.parse::<VerifyingKey>().map_err(|error| rows::damaged("pins.key", error))?);
     }
-    Ok(Err(known))
+    known.extend(offers(conn, person)?);
+    let Some(key) = known.iter().find(|key| plain(&key.fingerprint()) == wanted) else {
+        return Ok(Confirmation::Unknown(known.iter().map(VerifyingKey::fingerprint).collect()));
+    };
+    let released = trust(conn, person, &key.to_string(), now)?;
+    conn.prepare_cached(sql::VERIFY_PIN)?.execute(params![person.to_string(), key.to_string()])?;
+    Ok(Confirmation::Confirmed { fingerprint: key.fingerprint(), released })
+}
+
+/// Pins a key, and sets free what waits for it.
+fn trust(conn: &Connection, person: &Person, key: &str, now: Timestamp) -> Result<Released, StoreError> {
+    conn.prepare_cached(sql::INSERT_PIN)?.execute(params![person.to_string(), key, now.millis()])?;
+    let inbound = conn.prepare_cached(sql::RELEASE_HELD)?.execute(params![person.to_string(), key])?;
+    let outbound = release_outbox(conn, now, |held, waits| {
+        held.remote.person().as_ref() == Some(person) && waits == Some(key)
+    })?;
+    Ok(Released { inbound, outbound })
 }
 
 /// Lets plain text go to the address again, or to every address of the person. `None` when none ever had a key.

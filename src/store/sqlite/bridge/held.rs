@@ -8,7 +8,7 @@ use crate::proto::dsh::names::AgentName;
 use crate::proto::redsyn::address::Person;
 use crate::proto::redsyn::ids::{FILES_LIMIT, MessageId};
 use crate::store::StoreError;
-use crate::store::bridge::{Held, HeldIn, Holding, PinState};
+use crate::store::bridge::{Held, HeldIn, Holding, PinState, WaitsFor};
 
 /// How much inbound mail of one person is held: enough for a conversation that waits over a weekend, and at 64 KB
 /// each little enough that a stranger with a new key cannot fill the disk.
@@ -107,10 +107,16 @@ fn hold(conn: &Connection, held: &Held) -> Result<Holding, StoreError> {
     }
     let person = held.person.to_string();
     // The decision may have been made since this message was judged.
-    let goes_on = match &held.key {
-        _ if held.is_behind => true,
-        Some(key) => matches!(pins::state(conn, &held.person, key)?, PinState::Known { .. }),
-        None => pins::may_be_unsigned(conn, &held.person)?,
+    let goes_on = match (held.waits_for, &held.key) {
+        (WaitsFor::Earlier, _) => true,
+        (WaitsFor::Acceptance, None) => pins::may_be_unsigned(conn, &held.person)?,
+        (WaitsFor::Acceptance, Some(key)) => {
+            matches!(pins::state(conn, &held.person, key)?, PinState::Known { .. })
+        }
+        (WaitsFor::Confirmation, key) => {
+            let state = key.as_ref().map(|key| pins::state(conn, &held.person, key)).transpose()?;
+            state == Some(PinState::Known { verified: true })
+        }
     };
     // It goes on in the order in which it came, and nothing else tells it.
     let latest: Option<i64> =

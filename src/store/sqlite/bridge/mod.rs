@@ -26,8 +26,8 @@ use crate::proto::redsyn::ids::MessageId;
 use crate::store::StoreError;
 use crate::store::bridge::generation::Generation;
 use crate::store::bridge::{
-    Acceptance, Accepted, Arrival, Departure, Depths, Due, Failure, HeldOut, Known, Landed, OutboxEntry, Pin,
-    PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
+    Acceptance, Accepted, Arrival, Confirmation, Departure, Depths, Due, Failure, HeldOut, Known, Landed,
+    OutboxEntry, Pin, PinState, Refusal, Released, Traced, Upload, Waiting, Withdrawal,
 };
 use crate::store::v2::{self, Created};
 
@@ -222,7 +222,7 @@ impl BridgeStore {
         self.db.call("bridge_reject", move |conn| decisions::reject(conn, &person, now)).await
     }
 
-    /// Marks a pinned key as verified by a person, and gives its fingerprint; the pinned ones when it is none of them.
+    /// Marks a key that is pinned, or that mail waits for, as verified by a person. What waits for it may go on.
     ///
     /// # Errors
     /// When nothing was changed.
@@ -230,8 +230,10 @@ impl BridgeStore {
         &self,
         person: Person,
         fingerprint: String,
-    ) -> Result<Result<String, Vec<String>>, StoreError> {
-        self.db.call("bridge_confirm_key", move |conn| decisions::confirm(conn, &person, &fingerprint)).await
+        now: Timestamp,
+    ) -> Result<Confirmation, StoreError> {
+        let work = move |conn: &_| decisions::confirm(conn, &person, &fingerprint, now);
+        self.db.call("bridge_confirm_key", work).await
     }
 
     /// Lets plain text go to `address`, or to every address of the person. `None` when none of them ever had a key.

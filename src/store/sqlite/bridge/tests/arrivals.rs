@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::proto::redsyn::ids::TTL_MAX_SECS;
-use crate::store::bridge::{Held, Landed};
+use crate::store::bridge::{Held, Landed, WaitsFor};
 
 #[tokio::test]
 async fn a_message_is_delivered_once() {
@@ -130,7 +130,7 @@ async fn held_mail_is_kept_as_it_was_delivered_and_is_not_seen() {
         reason: reason.into(),
         envelope: json!({"id": "q1", "body": {"type": "text/plain", "text": "hi"}}),
         key: Some(key(2)),
-        is_behind: false,
+        waits_for: WaitsFor::Acceptance,
         zip: None,
         leased_until: Some(after(900)),
         now: NOW,

@@ -1,7 +1,7 @@
 //! What a person decides about keys, and what that sets free.
 
 use super::*;
-use crate::store::bridge::{Acceptance, Held, Landed, Released};
+use crate::store::bridge::{Acceptance, Confirmation, Held, Landed, Released, WaitsFor};
 use crate::store::sqlite::bridge::{HELD_BYTES_PER_PERSON, HELD_PER_PERSON};
 
 fn bob() -> Person {
@@ -26,7 +26,7 @@ fn held(text: &str, key: Option<String>, since: u64) -> Held {
         reason,
         envelope,
         key,
-        is_behind: false,
+        waits_for: WaitsFor::Acceptance,
         zip: None,
         leased_until: Some(after(since + 900)),
         now: after(since),
@@ -92,7 +92,8 @@ async fn what_goes_on_keeps_its_order_and_is_not_overtaken() {
     for arrival in [arrives("p9"), arrives("k4"), unsigned] {
         assert_eq!(node.store.arrive(arrival, |_| ()).await.unwrap(), Landed::Behind);
     }
-    let holding = node.store.hold_arrival(Held { is_behind: true, ..held("k3", None, 9) }).await.unwrap();
+    let holding =
+        node.store.hold_arrival(Held { waits_for: WaitsFor::Earlier, ..held("k3", None, 9) }).await.unwrap();
     assert!(holding.goes_on);
     for text in ["q2", "p9", "p1"] {
         assert_eq!(node.store.arrive(arrives(text), |_| ()).await.unwrap(), Landed::Delivered);
@@ -187,12 +188,33 @@ async fn plain_text_is_allowed_for_an_address_or_for_all_of_a_person() {
 }
 
 #[tokio::test]
-async fn only_a_pinned_key_is_confirmed() {
+async fn only_a_key_that_is_pinned_or_waited_for_is_confirmed() {
     let node = with_held().await;
-    let wrong = node.store.confirm_key(bob(), verifying(2).fingerprint()).await.unwrap();
-    assert_eq!(wrong, Err(vec![verifying(1).fingerprint()]));
-    node.store.confirm_key(bob(), verifying(1).fingerprint()).await.unwrap().unwrap();
-    assert!(node.store.pins().await.unwrap()[0].verified);
+    let print = |seed| verifying(seed).fingerprint();
+    let confirm = async |seed| node.store.confirm_key(bob(), print(seed), NOW).await.unwrap();
+    let known: Vec<String> = [1, 2].map(print).to_vec();
+    assert_eq!(confirm(9).await, Confirmation::Unknown(known));
+    let none = Released::default();
+    assert_eq!(confirm(1).await, Confirmation::Confirmed { fingerprint: print(1), released: none });
+    assert!(released(&node).await.is_empty());
+    let one = Released { inbound: 1, outbound: 0 };
+    assert_eq!(confirm(2).await, Confirmation::Confirmed { fingerprint: print(2), released: one });
+    assert_eq!(released(&node).await, ["q2"]);
+    let pins = node.store.pins().await.unwrap();
+    assert!(pins.len() == 2 && pins.iter().all(|pin| pin.verified));
+}
+
+#[tokio::test]
+async fn what_waits_for_a_confirmation_goes_on_with_nothing_less() {
+    let node = with_held().await;
+    let waits = |id, seed| Held { waits_for: WaitsFor::Confirmation, ..held(id, Some(key(seed)), 20) };
+    let goes_on = async |id, seed| node.store.hold_arrival(waits(id, seed)).await.unwrap().goes_on;
+    assert!(!goes_on("c1", 1).await, "pinned and not confirmed");
+    node.store.accept_key(bob(), Some(verifying(2).fingerprint()), NOW).await.unwrap();
+    assert!(!goes_on("c2", 2).await, "accepted and not confirmed");
+    node.store.confirm_key(bob(), verifying(1).fingerprint(), NOW).await.unwrap();
+    assert_eq!(released(&node).await, ["q2", "c1"]);
+    assert!(goes_on("c3", 1).await && !goes_on("c4", 2).await);
 }
 
 #[tokio::test]

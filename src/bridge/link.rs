@@ -349,7 +349,7 @@ fn explain(error: &CallError) -> String {
         Some(401) => format!("{error}: the relay does not know this token; put a valid one in place of it"),
         Some(409) => {
             format!(
-                "{error}: the relay has another key for this node; put back the key file that belongs to this token, or run `keys rotate` to replace the key it has"
+                "{error}: the relay has another key for this node; put back the key file that belongs to this token, or run `redsyn-bridge keys rotate` to replace the key it has"
             )
         }
         Some(404) => format!(

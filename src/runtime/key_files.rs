@@ -43,7 +43,7 @@ impl KeyFiles {
         }
         Err(RunError::other(format!(
             "{} is missing, though this node has exchanged mail: others know it by that key, and what was sealed for it \
-             opens with nothing else; put it back from a copy, or, when it is gone for good, run `keys rotate` and start \
+             opens with nothing else; put it back from a copy, or, when it is gone for good, run `redsyn-bridge keys rotate` and start \
              again: whoever has pinned the lost key then has to accept the new one",
             self.file(CURRENT).display()
         )))

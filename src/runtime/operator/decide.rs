@@ -14,7 +14,7 @@ impl Operator {
                 Ok(json!({"person": person, "fingerprint": fingerprint, "released": counts(released)}))
             }
             Acceptance::NothingWaits => {
-                Err(format!("no mail waits for a key of {person}; `held` shows what waits and for what"))
+                Err(format!("no mail waits for a key of {person}; `redsyn-bridge held` shows what waits and for what"))
             }
             Acceptance::WhichOne(offered) => Err(format!(
                 "say which key of {person} to accept: mail waits for {}; compare the fingerprint with {person} first",

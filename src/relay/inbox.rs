@@ -68,7 +68,7 @@ impl Service {
                 let (id, attempts) = (&message.message.id, message.attempts);
                 tracing::debug!(id = ?id.as_str(), %node, attempts, "relay_message_taken");
             }
-            delivered.into_iter().map(DeliveredJson::new).collect()
+            Ok(delivered.into_iter().map(DeliveredJson::new).collect())
         }
     }
 

@@ -144,7 +144,7 @@ impl Service {
         thread: String,
     ) -> Result<Vec<ThreadMessageJson>, RelayError> {
         let messages = self.store.thread(caller.person, thread).await?;
-        messages.into_iter().map(ThreadMessageJson::new).collect()
+        Ok(messages.into_iter().map(ThreadMessageJson::new).collect())
     }
 }
 

@@ -21,7 +21,7 @@ impl Service {
         session: String,
     ) -> Result<SessionJson, RelayError> {
         let page = self.store.session(caller.person, agent.clone(), session).await?;
-        SessionJson::new(agent, page)
+        Ok(SessionJson::new(agent, page))
     }
 
     /// `PUT /agents/{…}/sessions/{sid}`.
@@ -40,7 +40,7 @@ impl Service {
         }
         let page =
             self.store.set_session_title(caller.person, agent.clone(), session, title.to_owned()).await?;
-        SessionJson::new(agent, page)
+        Ok(SessionJson::new(agent, page))
     }
 
     /// `POST /agents/{…}/sessions/{sid}/close`. What already waits in it is still delivered.
@@ -55,6 +55,6 @@ impl Service {
     ) -> Result<SessionJson, RelayError> {
         let page = self.store.close_session(caller.person, agent.clone(), session).await?;
         tracing::info!(%agent, session = page.id, "relay_session_closed");
-        SessionJson::new(agent, page)
+        Ok(SessionJson::new(agent, page))
     }
 }

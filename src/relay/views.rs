@@ -4,11 +4,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::RelayError;
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::Kind;
-use crate::store::StoreError;
 use crate::store::relay::{
     AgentView, Delivered, LinkSide, LinkView, SessionContent, SessionPage, Signed, StoredMessage,
 };
@@ -93,8 +91,8 @@ struct EnvelopeJson {
 }
 
 impl EnvelopeJson {
-    fn new(message: StoredMessage) -> Result<Self, RelayError> {
-        Ok(Self {
+    fn new(message: StoredMessage) -> Self {
+        Self {
             v: 1,
             id: message.id.to_string(),
             kind: message.kind,
@@ -104,21 +102,16 @@ impl EnvelopeJson {
             reply_to: message.reply_to,
             ts: message.ts,
             ttl: message.ttl_secs,
-            body: raw(message.body)?,
-            refs: raw(message.refs)?,
+            body: message.body,
+            refs: message.refs,
             files: message.files.map(|files| FilesJson { bytes: files.bytes, sha256: files.sha256 }),
             error: message.error,
             signed: message.signed.is_some(),
             sig: message.signed.map(SigJson::from),
             expires: message.expires.secs(),
             topic: message.topic,
-        })
+        }
     }
-}
-
-fn raw(json: String) -> Result<Box<RawValue>, RelayError> {
-    RawValue::from_string(json)
-        .map_err(|_| RelayError::Store(StoreError::Damaged("a stored message is not JSON".into())))
 }
 
 /// An envelope as it is delivered.
@@ -130,8 +123,8 @@ pub struct DeliveredJson {
 }
 
 impl DeliveredJson {
-    pub(super) fn new(delivered: Delivered) -> Result<Self, RelayError> {
-        Ok(Self { envelope: EnvelopeJson::new(delivered.message)?, attempts: delivered.attempts })
+    pub(super) fn new(delivered: Delivered) -> Self {
+        Self { envelope: EnvelopeJson::new(delivered.message), attempts: delivered.attempts }
     }
 }
 
@@ -144,9 +137,9 @@ pub struct ThreadMessageJson {
 }
 
 impl ThreadMessageJson {
-    pub(super) fn new(message: StoredMessage) -> Result<Self, RelayError> {
+    pub(super) fn new(message: StoredMessage) -> Self {
         let encrypted = message.encrypted;
-        Ok(Self { envelope: EnvelopeJson::new(message)?, encrypted })
+        Self { envelope: EnvelopeJson::new(message), encrypted }
     }
 }
 
@@ -168,18 +161,15 @@ struct SessionContentJson {
 }
 
 impl SessionJson {
-    pub(super) fn new(agent: AgentAddress, page: SessionPage) -> Result<Self, RelayError> {
-        let content = |content: SessionContent| {
-            let messages = content.messages.into_iter().map(ThreadMessageJson::new);
-            Ok::<_, RelayError>(SessionContentJson {
-                agent,
-                title: content.title,
-                open: content.open,
-                created: content.created.secs(),
-                messages: messages.collect::<Result<_, _>>()?,
-            })
+    pub(super) fn new(agent: AgentAddress, page: SessionPage) -> Self {
+        let content = |content: SessionContent| SessionContentJson {
+            agent,
+            title: content.title,
+            open: content.open,
+            created: content.created.secs(),
+            messages: content.messages.into_iter().map(ThreadMessageJson::new).collect(),
         };
-        Ok(Self { id: page.id, content: page.content.map(content).transpose()? })
+        Self { id: page.id, content: page.content.map(content) }
     }
 }
 

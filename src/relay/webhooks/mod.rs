@@ -229,7 +229,7 @@ impl Service {
         let target =
             Target::parse(&push.url, self.settings.insecure_targets).map_err(|error| error.to_string())?;
         let id = push.delivered.message.id.to_string();
-        let json = DeliveredJson::new(push.delivered).map_err(|error| error.to_string())?;
+        let json = DeliveredJson::new(push.delivered);
         let body = serde_json::to_vec(&json).map_err(|error| error.to_string())?;
         let delivery = Delivery {
             id: &id,

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use serde_json::value::RawValue;
+
 use super::people::{NodeId, PersonId};
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::{AddressedAgent, AgentAddress, TopicAddress};
@@ -100,9 +102,9 @@ pub struct StoredMessage {
     pub ts: i64,
     pub ttl_secs: i64,
     pub expires: Timestamp,
-    pub body: String,
+    pub body: Box<RawValue>,
     pub encrypted: bool,
-    pub refs: String,
+    pub refs: Box<RawValue>,
     pub files: Option<Files>,
     pub error: bool,
     pub signed: Option<Signed>,

@@ -22,11 +22,22 @@ pub mod v2;
 
 use crate::store::StoreError;
 
+/// Whether what a row holds is not what was written there. The text names the column and never what is in it.
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::FromSqlConversionFailure(..)
+            | E::InvalidColumnType(..)
+            | E::IntegralValueOutOfRange(..)
+            | E::Utf8Error(..)
+    )
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
-        if let rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) = error
-        {
+        if is_unreadable(&error) {
             return Self::Damaged(error.to_string());
         }
         match error.sqlite_error_code() {

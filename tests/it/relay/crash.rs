@@ -22,7 +22,7 @@ const PUSHES_AT_ONCE: usize = 8;
 pub(super) const FROM: &str = "acme/general/ana/out";
 pub(super) const TO: &str = "acme/general/ana/in";
 /// Has a webhook.
-const HOOKED: &str = "acme/general/ana/hooked";
+pub(super) const HOOKED: &str = "acme/general/ana/hooked";
 const TOPIC: &str = "topic:acme/general/news";
 
 /// What is sent under an id.

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::lanes::{Done, NewDelivery};
 use super::messages::{self, NewMessage, State};
 use super::tx::Tx;
-use super::{Result, all, one};
+use super::{Readable, Result, all, one, one_readable};
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::ids::{Kind, TAKES_MAX, TTL_DEFAULT_SECS};
 use crate::store::relay::Swept;
@@ -125,6 +125,7 @@ struct Undelivered {
 
 impl Undelivered {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let address: String = row.get(11)?;
         Ok(Self {
             message: row.get(0)?,
             kind: row.get(1)?,
@@ -135,9 +136,10 @@ impl Undelivered {
             asker_text: row.get(6)?,
             agent: row.get(7)?,
             session: row.get(8)?,
-            to_text: row.get(9)?,
+            // Without its session it still says who was asked.
+            to_text: row.get_ref(9)?.as_str().map_or_else(|_| address.clone(), str::to_owned),
             attempts: row.get(10)?,
-            address: row.get(11)?,
+            address,
             org: row.get(12)?,
             asker_person: row.get(13)?,
         })
@@ -152,15 +154,19 @@ impl Undelivered {
                     self.address, self.attempts
                 )
             }
+            Done::Unreadable => {
+                format!("not delivered: the relay cannot read it any more, and {} never saw it", self.address)
+            }
             _ => format!("not delivered: it expired before {} took it", self.address),
         }
     }
 }
 
-/// Ends a delivery that expired or failed too often; a request's sender gets an error reply (A34).
+/// Ends a delivery that expired, failed too often or is damaged; a request's sender gets an error reply (A34).
 pub(super) fn give_up(tx: &mut Tx<'_>, delivery: i64, how: Done) -> Result<()> {
-    let state = if how == Done::Abandoned { State::Abandoned } else { State::Expired };
-    let lost = one(tx.conn, UNDELIVERED, [delivery], Undelivered::read)?;
+    let state = if how == Done::Expired { State::Expired } else { State::Abandoned };
+    // Who sent it may be just what cannot be read: then nobody can be told.
+    let lost = one_readable(tx.conn, UNDELIVERED, [delivery], Undelivered::read)?.and_then(Readable::ok);
     if !tx.end(delivery, how)? {
         return Ok(());
     }

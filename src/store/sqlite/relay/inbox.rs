@@ -8,11 +8,12 @@ use rusqlite::params;
 
 use super::lanes::{ANYBODY, Done, Leased};
 use super::tx::Tx;
-use super::{Result, agents, all, due, messages, one};
+use super::{Readable, Result, Unreadable, agents, all, due, messages, one};
 use crate::domain::clock::Timestamp;
 use crate::proto::redsyn::address::AgentAddress;
 use crate::proto::redsyn::ids::MessageId;
-use crate::store::relay::{Delivered, NodeId, PersonId, Take, TakeWhat};
+use crate::store::relay::{Delivered, NodeId, PersonId, StoredMessage, Take, TakeWhat};
+use crate::store::sqlite::is_unreadable;
 
 statements! {
     LANES = "
@@ -72,7 +73,7 @@ fn take_any(tx: &mut Tx<'_>, agent: i64, node: NodeId, until: Timestamp) -> Resu
         && let Some(Reverse((seq, lane))) = heads.pop()
     {
         match tx.lease(seq, until, node.0)? {
-            Some(leased) => out.extend(delivered(tx, leased)?),
+            Some(leased) => out.extend(delivered(tx, seq, leased)?),
             None => due::give_up(tx, seq, Done::Expired)?,
         }
         if let Some((next, owner)) = tx.refresh_lane(agent, &lane)?
@@ -104,7 +105,7 @@ fn take_answers(
             break;
         }
         match tx.lease(seq, until, node.0)? {
-            Some(leased) => out.extend(delivered(tx, leased)?),
+            Some(leased) => out.extend(delivered(tx, seq, leased)?),
             None => due::give_up(tx, seq, Done::Expired)?,
         }
         tx.refresh_lane(agent, &lane)?;
@@ -112,16 +113,36 @@ fn take_answers(
     Ok(out)
 }
 
-pub(super) fn delivered(tx: &Tx<'_>, leased: Leased) -> Result<Option<Delivered>> {
-    let Some(mut message) = messages::read(tx.conn, leased.message)? else { return Ok(None) };
-    message.to = leased.to_text;
-    Ok(Some(Delivered { message, attempts: leased.attempts }))
+/// What the lease of the delivery `seq` hands out. One that cannot be read is set aside, so that it is told of once and
+/// keeps nobody waiting.
+pub(super) fn delivered(tx: &mut Tx<'_>, seq: i64, leased: Readable<Leased>) -> Result<Option<Delivered>> {
+    let read = match leased {
+        Ok(leased) => messages::read(tx.conn, leased.message)?.map(|read| read.map(|read| (read, leased))),
+        Err(unreadable) => Some(Err(unreadable)),
+    };
+    match read {
+        None => Ok(None),
+        Some(Ok((message, leased))) => Ok(Some(of(message, leased))),
+        Some(Err(Unreadable(why))) => {
+            tracing::error!(delivery = seq, why, "relay_message_unreadable");
+            due::give_up(tx, seq, Done::Unreadable)?;
+            Ok(None)
+        }
+    }
+}
+
+fn of(message: StoredMessage, leased: Leased) -> Delivered {
+    Delivered { message: StoredMessage { to: leased.to_text, ..message }, attempts: leased.attempts }
 }
 
 /// Shows what waits, also for other nodes, and changes nothing (A31).
 fn peek(tx: &Tx<'_>, agent: i64, answers_to: Option<&MessageId>) -> Result<Vec<Delivered>> {
     let read = |row: &rusqlite::Row<'_>| {
-        Ok(Leased { message: row.get(1)?, attempts: row.get(2)?, to_text: row.get(3)? })
+        let leased = || Ok(Leased { message: row.get(1)?, attempts: row.get(2)?, to_text: row.get(3)? });
+        match leased() {
+            Err(error) if is_unreadable(&error) => Ok(None),
+            read => read.map(Some),
+        }
     };
     let now = tx.now.millis();
     let waiting = match answers_to {
@@ -130,8 +151,11 @@ fn peek(tx: &Tx<'_>, agent: i64, answers_to: Option<&MessageId>) -> Result<Vec<D
             all(tx.conn, WAITING_ANSWERS, params![agent, request.as_str(), now, AT_ONCE as i64], read)?
         }
     };
-    let shown: Vec<_> = waiting.into_iter().map(|leased| delivered(tx, leased)).collect::<Result<_>>()?;
-    Ok(shown.into_iter().flatten().collect())
+    let mut out = Vec::new();
+    for leased in waiting.into_iter().flatten() {
+        out.extend(messages::shown(tx.conn, leased.message)?.map(|message| of(message, leased)));
+    }
+    Ok(out)
 }
 
 /// Confirms what was taken, also after its lease (A33). Unknown ids, and what nobody took, are passed over.

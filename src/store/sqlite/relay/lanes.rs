@@ -5,7 +5,7 @@
 use rusqlite::params;
 
 use super::tx::Tx;
-use super::{Result, execute, exists, one};
+use super::{Readable, Result, execute, exists, one, one_readable};
 use crate::domain::clock::Timestamp;
 
 statements! {
@@ -55,6 +55,8 @@ pub(super) enum Done {
     Expired,
     Abandoned,
     Cancelled,
+    /// Its row, or its message's, is damaged.
+    Unreadable,
 }
 
 impl Done {
@@ -64,6 +66,7 @@ impl Done {
             Self::Expired => "expired",
             Self::Abandoned => "abandoned",
             Self::Cancelled => "cancelled",
+            Self::Unreadable => "unreadable",
         }
     }
 }
@@ -145,9 +148,14 @@ impl Tx<'_> {
     }
 
     /// Leases a delivery that waits, unless it has expired.
-    pub(super) fn lease(&mut self, seq: i64, until: Timestamp, node: i64) -> Result<Option<Leased>> {
+    pub(super) fn lease(
+        &mut self,
+        seq: i64,
+        until: Timestamp,
+        node: i64,
+    ) -> Result<Option<Readable<Leased>>> {
         self.due_at(until);
-        one(self.conn, LEASE, params![seq, until.millis(), node, self.now.millis()], |row| {
+        one_readable(self.conn, LEASE, params![seq, until.millis(), node, self.now.millis()], |row| {
             Ok(Leased { message: row.get(0)?, attempts: row.get(1)?, to_text: row.get(2)? })
         })
     }
@@ -160,7 +168,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Ends a delivery, and with the last one of a message its files. False when it had ended before.
+    /// Ends a delivery, and with the last one of a message its files. False when it had ended before. A message that
+    /// cannot be read never ends: it stays with its files until somebody has repaired it or taken it away.
     pub(super) fn end(&mut self, seq: i64, how: Done) -> Result<bool> {
         let ended: Option<(i64, String, i64)> = one(self.conn, DONE, params![seq, how.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -169,6 +178,9 @@ impl Tx<'_> {
         if self.refresh_lane(agent, &lane)?.is_some() {
             // The lane may have opened for another node.
             self.wake(agent);
+        }
+        if how == Done::Unreadable {
+            return Ok(true);
         }
         let left: Option<(i64, Option<i64>)> =
             one(self.conn, ONE_LESS_WAITING, [message, self.now.millis()], |row| {

@@ -1,12 +1,13 @@
 //! Messages at rest: writing one, reading one, threads, files, cancelling.
 
 use rusqlite::{Connection, Row, params};
+use serde_json::value::RawValue;
 
 use super::files::{self, KeptFile};
 use super::lanes::Done;
 use super::people::inserted;
 use super::tx::Tx;
-use super::{Result, all, execute, exists, one, stored};
+use super::{Readable, Result, Unreadable, all, execute, exists, one, one_readable, stored};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::refusal::Refusal;
 use crate::proto::redsyn::ids::{Kind, MessageId};
@@ -230,13 +231,13 @@ impl MessageRow {
         })
     }
 
-    fn parse(self) -> Result<StoredMessage> {
+    fn parse(self) -> Readable<StoredMessage> {
         let StoredMessageTexts { from, to, thread, reply_to, body, refs, topic } = self.message;
         let (ts, ttl_secs, expires) = self.numbers;
         let (error, encrypted) = self.flags;
         Ok(StoredMessage {
-            id: stored(&self.id, "id")?,
-            kind: stored(&self.kind, "kind")?,
+            id: self.id.parse().map_err(|_| unreadable("id"))?,
+            kind: self.kind.parse().map_err(|_| unreadable("kind"))?,
             from,
             to,
             thread,
@@ -244,9 +245,9 @@ impl MessageRow {
             ts,
             ttl_secs,
             expires: Timestamp::from_millis(expires),
-            body,
+            body: RawValue::from_string(body).map_err(|_| unreadable("body"))?,
             encrypted,
-            refs,
+            refs: RawValue::from_string(refs).map_err(|_| unreadable("refs"))?,
             files: self.files,
             error,
             signed: self.signed,
@@ -255,8 +256,22 @@ impl MessageRow {
     }
 }
 
-pub(super) fn read(conn: &Connection, seq: i64) -> Result<Option<StoredMessage>> {
-    one(conn, MESSAGE, [seq], MessageRow::read)?.map(MessageRow::parse).transpose()
+fn unreadable(what: &str) -> Unreadable {
+    Unreadable(format!("a stored {what} cannot be read"))
+}
+
+pub(super) fn read(conn: &Connection, seq: i64) -> Result<Option<Readable<StoredMessage>>> {
+    let row = one_readable(conn, MESSAGE, [seq], MessageRow::read)?;
+    Ok(row.map(|row| row.and_then(MessageRow::parse)))
+}
+
+/// The same for whoever only looks: one that cannot be read is left out.
+pub(super) fn shown(conn: &Connection, seq: i64) -> Result<Option<StoredMessage>> {
+    let found = read(conn, seq)?;
+    Ok(found.and_then(|read| {
+        read.inspect_err(|Unreadable(why)| tracing::debug!(message = seq, why, "relay_message_not_shown"))
+            .ok()
+    }))
 }
 
 /// The latest messages of a thread that `viewer` sent or received, oldest first (A45).
@@ -266,7 +281,7 @@ pub(super) fn thread(conn: &Connection, viewer: PersonId, thread: &str) -> Resul
         return Err(Refusal::NoThread(thread.to_owned()).into());
     }
     seqs.reverse();
-    let messages: Vec<_> = seqs.into_iter().map(|seq| read(conn, seq)).collect::<Result<_>>()?;
+    let messages: Vec<_> = seqs.into_iter().map(|seq| shown(conn, seq)).collect::<Result<_>>()?;
     Ok(messages.into_iter().flatten().collect())
 }
 

@@ -249,6 +249,26 @@ fn execute(conn: &Connection, sql: &str, params: impl Params) -> Result<usize> {
     Ok(conn.prepare_cached(sql)?.execute(params)?)
 }
 
+/// Why one row cannot be read while the rest of the database can; without anything that is in it.
+#[derive(Debug)]
+struct Unreadable(String);
+
+type Readable<T> = std::result::Result<T, Unreadable>;
+
+/// The first row of `sql`, if any, where one that is damaged must not keep others waiting.
+fn one_readable<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<Readable<T>>> {
+    match conn.prepare_cached(sql)?.query_row(params, read).optional() {
+        Ok(row) => Ok(row.map(Ok)),
+        Err(error) if super::is_unreadable(&error) => Ok(Some(Err(Unreadable(error.to_string())))),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Reads a text this store wrote itself; anything else is damage.
 fn stored<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T> {
     text.parse()

@@ -29,6 +29,7 @@ statements! {
         UPDATE messages SET ended = NULL, id_until = ?2, from_session = NULL, reply_to = NULL, body = '',
             refs = '[]', sig_value = '', sig_payload = '', files_bytes = NULL, files_sha256 = NULL
         WHERE seq = ?1";
+    KEEP = "UPDATE messages SET ended = NULL WHERE seq = ?1";
     DROP_MESSAGE = "DELETE FROM messages WHERE seq = ?1";
     KNOWN_LONG_ENOUGH = "
         SELECT seq FROM messages WHERE id_until IS NOT NULL AND id_until <= ?1 ORDER BY id_until LIMIT ?2";
@@ -55,7 +56,8 @@ struct Ended {
     created: Timestamp,
     /// `None`: the relay's own.
     sender: Option<i64>,
-    thread: String,
+    /// `None`: damaged.
+    thread: Option<String>,
     from_agent: i64,
     from_session: Option<i64>,
 }
@@ -66,7 +68,7 @@ impl Ended {
             seq: row.get(0)?,
             created: Timestamp::from_millis(row.get(1)?),
             sender: row.get(2)?,
-            thread: row.get(3)?,
+            thread: row.get_ref(3)?.as_str().ok().map(str::to_owned),
             from_agent: row.get(4)?,
             from_session: row.get(5)?,
         })
@@ -89,12 +91,17 @@ pub(super) fn forget(tx: &Tx<'_>, ended_until: Timestamp) -> Result<Forgotten> {
 
 fn drop_content(tx: &Tx<'_>, message: &Ended) -> Result<()> {
     let seq = message.seq;
+    let Some(thread) = &message.thread else {
+        tracing::error!(message = seq, "relay_message_unreadable");
+        execute(tx.conn, KEEP, [seq])?;
+        return Ok(());
+    };
     let delivered: Vec<(i64, Option<i64>, i64)> =
         all(tx.conn, DELIVERED, [seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     execute(tx.conn, DROP_DELIVERIES, [seq])?;
     let receivers = delivered.iter().map(|(_, _, person)| *person);
     for person in receivers.chain(message.sender) {
-        messages::leave(tx.conn, person, &message.thread, seq)?;
+        messages::leave(tx.conn, person, thread, seq)?;
     }
     let id_until = message.created.plus(ID_KNOWN);
     if id_until <= tx.now {
@@ -103,7 +110,7 @@ fn drop_content(tx: &Tx<'_>, message: &Ended) -> Result<()> {
         execute(tx.conn, DROP_CONTENT, [seq, id_until.millis()])?;
     }
     for (agent, session, person) in delivered {
-        execute(tx.conn, DROP_THREAD, params![agent, message.thread, person])?;
+        execute(tx.conn, DROP_THREAD, params![agent, thread, person])?;
         drop_if_empty(tx, agent, session)?;
     }
     drop_if_empty(tx, message.from_agent, message.from_session)

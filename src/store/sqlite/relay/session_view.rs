@@ -100,9 +100,11 @@ fn shown(conn: &Connection, viewer: PersonId, seen: &Seen) -> Result<Vec<StoredM
     let mut found = Vec::new();
     for sql in [RECEIVED, SENT] {
         let rows = all(conn, sql, params![seen.agent.id, seen.number, SHOWN as i64], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+            // A damaged one is left out, like the messages below.
+            let seq: i64 = row.get(0)?;
+            Ok(row.get_ref(1)?.as_str().ok().map(|to| (seq, to.to_owned())))
         })?;
-        found.extend(rows);
+        found.extend(rows.into_iter().flatten());
     }
     found.sort();
     // An agent that writes into its own session both sends and receives.
@@ -113,7 +115,7 @@ fn shown(conn: &Connection, viewer: PersonId, seen: &Seen) -> Result<Vec<StoredM
         if seen.sight == Sight::Own && !exists(conn, OWN, [seq, viewer.0])? {
             continue;
         }
-        if let Some(mut message) = messages::read(conn, seq)? {
+        if let Some(mut message) = messages::shown(conn, seq)? {
             message.to = to;
             out.push(message);
         }

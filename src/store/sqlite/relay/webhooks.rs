@@ -125,7 +125,7 @@ pub(super) fn claim(
             tx.wake(agent.id);
             continue;
         };
-        if let Some(delivered) = inbox::delivered(tx, leased)? {
+        if let Some(delivered) = inbox::delivered(tx, seq, leased)? {
             let (url, secret, version) = (url.clone(), secret.clone(), version.clone());
             pushes.push(Push { delivery: PushId(seq), delivered, url, secret, version });
         }

@@ -160,6 +160,9 @@ async fn open(config: &RelayConfig) -> Result<RelayStore, RunError> {
 }
 
 async fn serve(config: &RelayConfig, stop: CancellationToken) -> Result<(), RunError> {
+    for warning in &config.warnings {
+        print::aside(format_args!("warning: {warning}"));
+    }
     let certificates = config.tls.as_ref().map(Certificates::load).transpose()?;
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let tls = certificates.as_ref().map(Certificates::subscribe);

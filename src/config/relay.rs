@@ -42,6 +42,8 @@ pub struct RelayConfig {
     pub remote_metrics: bool,
     /// How long messages are kept after they ended; `None`: for ever.
     pub retention: Option<Duration>,
+    /// What is odd but not wrong, each with file, line and key.
+    pub warnings: Vec<String>,
 }
 
 /// PEM files: a certificate with its chain, and its key.
@@ -71,12 +73,18 @@ impl RelayConfig {
     /// When the text says something that cannot be.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         let base = file.parent().unwrap_or(Path::new(""));
-        parse(text, base).map_err(|error| ConfigError::of(file, error))
+        let mut warnings = Vec::new();
+        let mut config = parse(text, base, &mut warnings).map_err(|error| ConfigError::of(file, error))?;
+        warnings.sort_by_key(|warning| warning.line);
+        let warnings = warnings.into_iter().map(|warning| ConfigError::of(file, warning).to_string());
+        config.warnings = warnings.collect();
+        Ok(config)
     }
 }
 
-fn parse(text: &str, base: &Path) -> Result<RelayConfig, KeyError> {
-    let root = tree(text, &mut Vec::new())?;
+/// All but the warnings.
+fn parse(text: &str, base: &Path, warnings: &mut Vec<KeyError>) -> Result<RelayConfig, KeyError> {
+    let root = tree(text, warnings)?;
     let mut root = Fields::of_file(&root, "relay")?;
     if root.text("database")?.is_some() {
         return Err(root.wrong("database", "is not available yet: use dataDir"));
@@ -88,16 +96,22 @@ fn parse(text: &str, base: &Path) -> Result<RelayConfig, KeyError> {
             text.parse().map_err(|_| root.wrong("listen", format!("{text:?} is not address:port")))?
         }
     };
+    let tls = tls(&mut root, base)?;
+    if tls.is_none() && !listen.ip().is_loopback() {
+        let why = "listens beyond this machine without TLS: tokens and who writes to whom can be read on the way, so set `tls` or let a TLS proxy alone reach it";
+        warnings.push(root.wrong("listen", why));
+    }
     let config = RelayConfig {
         listen,
         data_dir: root.path_from("dataDir", base)?.unwrap_or_else(|| base.join(DEFAULT_DATA_DIR)),
         trusted_proxies: trusted_proxies(&mut root)?,
         plans: plans(&mut root)?,
         insecure_targets,
-        tls: tls(&mut root, base)?,
+        tls,
         limits: limits(&mut root)?,
         remote_metrics: allow_remote(root.section("metrics")?)?,
         retention: retention(&mut root)?,
+        warnings: Vec::new(),
     };
     root.refuse_unknown()?;
     Ok(config)

@@ -52,6 +52,19 @@ fn scripts_get_just_the_id_and_just_the_token() {
     }
 }
 
+#[test]
+fn a_relay_for_others_without_tls_says_so_at_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "relay.yaml", "dataDir: ./data\nlisten: 0.0.0.0:0\n");
+    let mut process = Process::start(folder.path(), &["relay", "--config", "relay.yaml", "serve"]);
+    let log = process.wait_for_log("warning: ");
+    assert!(
+        log.last().unwrap().contains("relay.yaml:2: relay.listen listens beyond this machine"),
+        "{log:?}"
+    );
+    process.wait_for("listening on http://0.0.0.0:");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_running_relay_owns_its_store_and_stops_at_once_with_polls_held() {

@@ -32,6 +32,7 @@ fn every_key_is_read() {
     assert_eq!(config.limits.per_address, None);
     assert!(config.insecure_targets && config.remote_metrics);
     assert_eq!(config.retention, Some(Duration::from_secs(7 * 86_400)));
+    assert_eq!(config.warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -43,6 +44,27 @@ fn an_empty_file_is_all_defaults() {
     assert_eq!(config.limits.per_token.map(std::num::NonZeroU32::get), Some(6_000));
     assert_eq!(config.retention, Some(Duration::from_secs(30 * 86_400)));
     assert!(config.tls.is_none() && !config.insecure_targets && !config.remote_metrics);
+}
+
+#[test]
+fn listening_beyond_this_machine_without_tls_is_warned_of() {
+    let file = Path::new("/etc/relay/relay.yaml");
+    let tls = "tls: {cert: c.pem, key: k.pem}\n";
+    for (listen, tls, warned) in [
+        ("0.0.0.0:8443", "", true),
+        ("192.0.2.7:80", "", true),
+        ("'[::]:8443'", "", true),
+        ("0.0.0.0:8443", tls, false),
+        ("127.0.0.1:19122", "", false),
+        ("'[::1]:19122'", "", false),
+    ] {
+        let config = RelayConfig::parse(&format!("dataDir: x\nlisten: {listen}\n{tls}"), file).unwrap();
+        let told = config
+            .warnings
+            .iter()
+            .any(|text| text.contains("relay.yaml:2: relay.listen listens beyond this machine without TLS"));
+        assert_eq!((told, config.warnings.len()), (warned, usize::from(warned)), "{:?}", config.warnings);
+    }
 }
 
 #[test]

@@ -256,9 +256,17 @@ pub(super) struct JsonObject(pub(super) Map<String, Value>);
 
 impl JsonObject {
     pub(super) fn text(&self, field: &str) -> Result<&str, RelayError> {
-        let text = self.0.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.ok_or_else(|| RelayError::Invalid(format!("{field} must be a text")))
+        let text = self.text_or_empty(field)?;
+        if text.is_empty() { Err(not_a_text(field)) } else { Ok(text) }
     }
+
+    pub(super) fn text_or_empty(&self, field: &str) -> Result<&str, RelayError> {
+        self.0.get(field).and_then(Value::as_str).ok_or_else(|| not_a_text(field))
+    }
+}
+
+fn not_a_text(field: &str) -> RelayError {
+    RelayError::Invalid(format!("{field} must be a text"))
 }
 
 impl FromRequest<Arc<Service>> for JsonObject {

@@ -23,7 +23,7 @@ pub(super) async fn set_title(
     SessionPath(agent, session): SessionPath,
     body: JsonObject,
 ) -> Result<Answer<SessionJson>, RelayError> {
-    Ok(ok(service.set_session_title(&caller, agent, session, body.text("title")?).await?))
+    Ok(ok(service.set_session_title(&caller, agent, session, body.text_or_empty("title")?).await?))
 }
 
 pub(super) async fn close(

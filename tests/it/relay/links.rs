@@ -172,7 +172,17 @@ async fn only_admins_change_links() {
     bench.beto.post(&format!("{path}/revoke"), json!({})).await.refused(403);
     bench.beto.post("/orgs/acme/links", json!({"other": "solo"})).await.refused(403);
     bench.dora.put(&format!("{path}/expose"), expose.clone()).await.refused(404);
-    bench.ana.put("/orgs/acme/links/solo/expose", expose).await.refused(404);
+    for (method, call, body) in [
+        (reqwest::Method::PUT, "expose", expose),
+        (reqwest::Method::PUT, "rules", json!({"signed_only": false})),
+        (reqwest::Method::POST, "revoke", json!({})),
+    ] {
+        let ask = async |other: &str| {
+            let request = bench.ana.request(method.clone(), &format!("/orgs/acme/links/{other}/{call}"));
+            bench.ana.send_request(request.json(&body)).await.refused(404)
+        };
+        assert_eq!(ask("solo").await.replace("solo", "nowhere"), ask("nowhere").await, "{call}");
+    }
     bench.ana.post("/orgs/acme/links", json!({"other": "nowhere"})).await.refused(404);
     bench.ana.post("/orgs/acme/links", json!({"other": "acme"})).await.refused(422);
     bench.ana.post("/orgs/acme/links", json!({})).await.refused(422);

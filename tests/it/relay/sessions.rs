@@ -43,6 +43,20 @@ async fn the_owner_sees_all_a_participant_theirs_a_colleague_that_it_exists() {
     bench.fede.get(&path("s1")).await.refused(404);
 }
 
+/// Between organisations nothing is seen without an active link, whatever there was before.
+#[tokio::test]
+async fn a_participant_from_elsewhere_sees_the_session_as_long_as_the_link_is_active() {
+    let bench = pair().await;
+    link_openly(&bench).await;
+    bench.dora.send(&request("m1", DORA, CLOSE)).await.is(201);
+    assert_eq!(messages(&bench.dora.get(&path("s1")).await.is(200)), ["m1"]);
+    bench.ana.post("/orgs/acme/links/globex/revoke", json!({})).await.is(200);
+    bench.ana.put(&path("s1"), json!({"title": "what we do without globex"})).await.is(200);
+    let gone = bench.dora.get(&path("s1")).await.refused(404);
+    assert_eq!(gone, bench.dora.get(&path("s9")).await.refused(404));
+    bench.dora.get("/threads/m1").await.is(200);
+}
+
 #[tokio::test]
 async fn strangers_learn_nothing_from_the_words_of_a_refusal() {
     let bench = pair().await;
@@ -71,6 +85,8 @@ async fn only_the_owner_names_and_closes_a_session() {
         node.post(&format!("{}/close", path("s1")), json!({})).await.refused(status);
     }
     bench.ana.put(&path("s2"), json!({"title": "x"})).await.refused(404);
+    let unnamed = bench.ana.put(&path("s1"), json!({"title": ""})).await.is(200);
+    assert_eq!(unnamed["title"], "");
     for wrong in [json!({}), json!({"title": 5}), json!({"title": "x".repeat(201)})] {
         bench.ana.put(&path("s1"), wrong).await.refused(422);
     }

@@ -24,6 +24,11 @@ statements! {
         SELECT link_sides.signed_only, link_sides.ips FROM link_sides
         JOIN links ON links.id = link_sides.link AND links.state = 'active'
         WHERE link_sides.org = ?1 AND link_sides.other = ?2";
+    JOINS = "
+        SELECT 1 FROM members
+        CROSS JOIN link_sides ON link_sides.org = members.org AND link_sides.other = ?2
+        CROSS JOIN links ON links.id = link_sides.link AND links.state = 'active'
+        WHERE members.person = ?1 LIMIT 1";
     EXPOSURES = "SELECT kind, pattern FROM exposures WHERE org = ?1 AND other = ?2 ORDER BY kind, pattern";
     EXPOSED = "
         SELECT 1 FROM link_sides JOIN links ON links.id = link_sides.link AND links.state = 'active'
@@ -123,11 +128,23 @@ struct Admin<'a> {
 }
 
 impl<'a> Admin<'a> {
-    fn new(conn: &Connection, person: PersonId, org: &'a Name, other: &'a Name) -> Result<Self> {
+    /// `unknown` is the refusal for another organisation that does not exist.
+    fn new(
+        conn: &Connection,
+        person: PersonId,
+        org: &'a Name,
+        other: &'a Name,
+        unknown: Refusal,
+    ) -> Result<Self> {
         let admin = orgs::admin(conn, person, org)?;
-        let other_id = orgs::org_called(conn, other)?.ok_or_else(|| Refusal::NoOrg(other.clone()))?;
+        let other_id = orgs::org_called(conn, other)?.ok_or(unknown)?;
         let pair = Pair { org: admin.org, other: other_id, org_name: org, other_name: other };
         Ok(Self { person, by: format!("{org}/{}", admin.handle), pair })
+    }
+
+    /// For a link that should be there: whether there is such an organisation at all, its absence does not tell.
+    fn of_link(conn: &Connection, person: PersonId, org: &'a Name, other: &'a Name) -> Result<Self> {
+        Self::new(conn, person, org, other, Refusal::NoLink(org.clone(), other.clone()))
     }
 
     fn record(&self, conn: &Connection, link: i64, now: Timestamp, what: &str) -> Result<()> {
@@ -165,6 +182,11 @@ pub(super) fn active_rules(conn: &Connection, org: i64, other: i64) -> Result<Op
     row.map(|(signed_only, ips)| read_rules(signed_only, &ips)).transpose()
 }
 
+/// Whether an active link joins one of a person's organisations with `org`.
+pub(super) fn joins(conn: &Connection, person: PersonId, org: i64) -> Result<bool> {
+    exists(conn, JOINS, [person.0, org])
+}
+
 pub(super) fn exposes_agent(conn: &Connection, org: i64, other: i64, agent: &AgentAddress) -> Result<bool> {
     let [every, team, user, exact] = patterns_for_agent(agent);
     exists(conn, EXPOSED, params![org, other, every, team, user, exact])
@@ -196,7 +218,7 @@ pub(super) fn propose_or_accept(
     plans: &Plans,
     now: Timestamp,
 ) -> Result<(LinkView, bool)> {
-    let admin = Admin::new(conn, person, org, other)?;
+    let admin = Admin::new(conn, person, org, other, Refusal::NoOrg(other.clone()))?;
     let pair = &admin.pair;
     let found = pair.find(conn)?;
     let waiting = match &found {
@@ -250,7 +272,7 @@ pub(super) fn expose(
     on: bool,
     now: Timestamp,
 ) -> Result<LinkView> {
-    let admin = Admin::new(conn, person, org, other)?;
+    let admin = Admin::of_link(conn, person, org, other)?;
     let pair = &admin.pair;
     let link = pair.living(conn)?;
     let (sql, verb) = if on { (EXPOSE, "exposes") } else { (UNEXPOSE, "no longer exposes") };
@@ -269,7 +291,7 @@ pub(super) fn set_rules(
     change: LinkRulesChange,
     now: Timestamp,
 ) -> Result<LinkView> {
-    let admin = Admin::new(conn, person, org, other)?;
+    let admin = Admin::of_link(conn, person, org, other)?;
     let pair = &admin.pair;
     let link = pair.living(conn)?;
     let mut rules = side(conn, pair.org, pair.other, org)?.rules;
@@ -287,7 +309,7 @@ pub(super) fn revoke(
     other: &Name,
     now: Timestamp,
 ) -> Result<LinkView> {
-    let admin = Admin::new(conn, person, org, other)?;
+    let admin = Admin::of_link(conn, person, org, other)?;
     let link = admin.pair.living(conn)?;
     execute(conn, SET_STATE, params![link.id, LinkState::Revoked.as_str()])?;
     admin.record(conn, link.id, now, "revoked the link")?;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::agents::{self, Agent};
-use super::{Result, all, execute, exists, messages, one, orgs, sessions};
+use super::{Result, all, execute, exists, links, messages, one, orgs, sessions};
 use crate::domain::clock::Timestamp;
 use crate::domain::relay::refusal::Refusal;
 use crate::proto::redsyn::address::AgentAddress;
@@ -33,7 +33,7 @@ const SHOWN: usize = 200;
 enum Sight {
     /// The owner: everything.
     All,
-    /// Whoever takes part: the session and their own messages.
+    /// Whoever takes part, over a link as long as it is active: the session and their own messages.
     Own,
     /// The rest of the organisation: that it exists.
     Existence,
@@ -54,11 +54,12 @@ fn seen(conn: &Connection, viewer: PersonId, address: &AgentAddress, id: &str) -
         Some(number) => exists(conn, TAKES_PART, [agent.id, number, viewer.0])?,
         None => false,
     };
+    let colleague = orgs::is_member(conn, viewer.0, agent.org)?;
     let sight = if agent.person == viewer.0 {
         Sight::All
-    } else if part {
+    } else if part && (colleague || links::joins(conn, viewer, agent.org)?) {
         Sight::Own
-    } else if orgs::is_member(conn, viewer.0, agent.org)? {
+    } else if colleague {
         Sight::Existence
     } else {
         // Whoever sees the agent over a link learns no more of its sessions than whoever does not.

@@ -17,10 +17,10 @@ statements! {
     UNSUBSCRIBE = "DELETE FROM subscriptions WHERE topic = ?1 AND agent = ?2";
     UNSUBSCRIBE_ALL = "DELETE FROM subscriptions WHERE agent = ?1";
     TOPICS_OF = "
-        SELECT topics.id, topics.address FROM members CROSS JOIN topics ON topics.org = members.org
+        SELECT topics.id, topics.address, topics.org FROM members CROSS JOIN topics ON topics.org = members.org
         WHERE members.person = ?1 ORDER BY members.org, topics.address LIMIT ?2";
     LISTENERS = "
-        SELECT agents.address FROM subscriptions JOIN agents ON agents.id = subscriptions.agent
+        SELECT agents.address, agents.org FROM subscriptions JOIN agents ON agents.id = subscriptions.agent
         WHERE subscriptions.topic = ?1 LIMIT ?2";
     SESSION_OF = "
         SELECT topic_sessions.session, sessions.open FROM topic_sessions
@@ -85,16 +85,27 @@ pub(super) fn unsubscribe_all(conn: &Connection, agent: i64) -> Result<()> {
 
 /// The topics of the viewer's organisations, with who listens to them.
 pub(super) fn list(conn: &Connection, viewer: PersonId) -> Result<Vec<TopicView>> {
-    let topics: Vec<(i64, String)> =
-        all(conn, TOPICS_OF, [viewer.0, MOST], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let topics: Vec<(i64, String, i64)> =
+        all(conn, TOPICS_OF, [viewer.0, MOST], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     topics
         .into_iter()
-        .map(|(id, address)| {
-            let agents = all(conn, LISTENERS, [id, MOST], |row| row.get::<_, String>(0))?;
-            let listeners = agents.iter().map(|agent| stored(agent, "agent address")).collect::<Result<_>>();
-            Ok(TopicView { topic: stored(&address, "topic")?, listeners: listeners? })
+        .map(|(id, address, owner)| {
+            let topic = stored(&address, "topic")?;
+            Ok(TopicView { listeners: listeners(conn, id, owner, &topic)?, topic })
         })
         .collect()
+}
+
+/// Those who hear it: a subscription from elsewhere outlives its link and its exposure, and is not seen meanwhile.
+fn listeners(conn: &Connection, id: i64, owner: i64, topic: &TopicAddress) -> Result<Vec<AgentAddress>> {
+    let mut out = Vec::new();
+    let agents = all(conn, LISTENERS, [id, MOST], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+    for (agent, org) in agents {
+        if org == owner || links::exposes_topic(conn, owner, org, ExposeKind::Sub, topic)? {
+            out.push(stored(&agent, "agent address")?);
+        }
+    }
+    Ok(out)
 }
 
 /// The session in which an agent hears a topic. Closed, it gets another.

@@ -34,9 +34,9 @@ impl AgentJson {
             "encrypted_only": policy["encrypted_only"],
         });
         if with_sessions {
-            let session = |session: crate::store::relay::SessionView| match session.title {
-                Some(title) => json!({"id": session.id, "title": title, "open": session.open}),
-                None => json!({"id": session.id, "open": session.open}),
+            let session = |session: crate::store::relay::SessionView| match session.content {
+                Some((title, open)) => json!({"id": session.id, "title": title, "open": open}),
+                None => json!({"id": session.id}),
             };
             json["sessions"] = sessions.into_iter().map(session).collect();
         }

@@ -43,9 +43,8 @@ impl AgentState {
 #[derive(Clone, Debug)]
 pub struct SessionView {
     pub id: String,
-    /// `None` when the viewer has no part in it.
-    pub title: Option<String>,
-    pub open: bool,
+    /// Its title, and whether it is open. `None` when the viewer only sees that it exists.
+    pub content: Option<(String, bool)>,
 }
 
 /// One session by itself.

@@ -114,11 +114,8 @@ pub(super) fn shown_to(
     })?;
     let view = |(number, title, open, part): (i64, String, bool, bool)| {
         let sees_all = owner || part;
-        (sees_all || colleague).then(|| SessionView {
-            id: id(number),
-            title: sees_all.then_some(title),
-            open,
-        })
+        (sees_all || colleague)
+            .then(|| SessionView { id: id(number), content: sees_all.then_some((title, open)) })
     };
     Ok(sessions.into_iter().filter_map(view).collect())
 }

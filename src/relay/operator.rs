@@ -60,7 +60,7 @@ impl Service {
     /// # Errors
     /// When there is no such node.
     pub async fn remove_node(&self, node: NodeId) -> Result<(), RelayError> {
-        self.store.remove_node(node).await?;
+        self.store.remove_node(node, self.now()).await?;
         tracing::info!(%node, "relay_node_removed");
         Ok(())
     }

@@ -68,7 +68,7 @@ pub trait RelayStore: Send + Sync + fmt::Debug + 'static {
     ) -> Answer<'_, NodeId>;
     /// Takes away everything the person could act with. Refused for whoever created an organisation.
     fn remove_person(&self, person: PersonId, now: Timestamp) -> Answer<'_, Changed<()>>;
-    fn remove_node(&self, node: NodeId) -> Answer<'_, ()>;
+    fn remove_node(&self, node: NodeId, now: Timestamp) -> Answer<'_, ()>;
     /// Makes whatever of the home is missing and gives its node a new token.
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId>;
     fn caller(&self, token: TokenHash) -> Answer<'_, Option<Caller>>;

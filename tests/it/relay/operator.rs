@@ -132,6 +132,15 @@ async fn a_removed_person_can_do_nothing_and_nobody_becomes_them() {
     let newcomer = super::target::Node::new(&bench.ana.base_url, token.expose());
     newcomer.post("/orgs/acme/join", json!({"me": "beto"})).await.refused(409);
     newcomer.post("/orgs/acme/join", json!({"me": "beto2"})).await.is(200);
+    let recorded = changes_of_operators(&bench);
+    let [node, teams] = recorded.as_slice() else { panic!("{recorded:?}") };
+    assert!(node.ends_with("was removed with its keys") && teams == "acme/beto was removed from all teams");
+}
+
+fn changes_of_operators(bench: &Bench) -> Vec<String> {
+    let database = rusqlite::Connection::open(bench.folder.path().join("relay.db")).unwrap();
+    let mut rows = database.prepare("SELECT what FROM audit WHERE by = 'operator' ORDER BY id").unwrap();
+    rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 #[tokio::test]
@@ -143,6 +152,7 @@ async fn a_removed_node_is_refused_at_once_and_its_name_is_free() {
     bench.ana_server.get("/me").await.is(200);
     bench.service.remove_node(server).await.unwrap();
     assert!(bench.service.remove_node(server).await.is_err());
+    assert_eq!(changes_of_operators(&bench), [format!("node {server} was removed with its keys")]);
     bench.ana_server.get("/me").await.refused(401);
     bench.ana.get("/me").await.is(200);
     bench.service.create_node(ana.person.id, "server").await.unwrap();

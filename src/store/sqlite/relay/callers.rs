@@ -123,7 +123,7 @@ mod tests {
         store.join(bob, name("acme"), name("bob"), now).await.unwrap();
         assert_eq!(called(1).await.unwrap().version.as_deref(), Some("2026-09-25"));
 
-        store.remove_node(laptop).await.unwrap();
+        store.remove_node(laptop, now).await.unwrap();
         assert!(called(0).await.is_none());
         store.remove_person(bob, now).await.unwrap();
         assert!(called(1).await.is_none());

@@ -50,8 +50,8 @@ impl RelayStore for SqliteRelay {
         self.change_then("relay_remove_person", now, gone, move || callers.forget())
     }
 
-    fn remove_node(&self, node: NodeId) -> Answer<'_, ()> {
-        self.run_on_callers("relay_remove_node", move |conn| removal::remove_node(conn, node))
+    fn remove_node(&self, node: NodeId, now: Timestamp) -> Answer<'_, ()> {
+        self.run_on_callers("relay_remove_node", move |conn| removal::remove_node(conn, node, now))
     }
 
     fn ensure_home(&self, home: Home, token: TokenHash, now: Timestamp) -> Answer<'_, NodeId> {

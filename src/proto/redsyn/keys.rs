@@ -16,7 +16,7 @@ pub struct KeyRegistration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enc_sig: Option<String>,
     /// Must be true to replace a key.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub rotate: bool,
 }
 
@@ -26,10 +26,10 @@ pub struct KeyAnswer {
     #[serde(default)]
     pub node: String,
     pub signing_key: String,
-    #[serde(default, deserialize_with = "text_or_null")]
+    #[serde(default, deserialize_with = "or_default")]
     pub enc_key: String,
     /// Without one, `enc_key` is nobody's.
-    #[serde(default, deserialize_with = "text_or_null")]
+    #[serde(default, deserialize_with = "or_default")]
     pub enc_sig: String,
     /// Opaque text for people to compare.
     #[serde(default)]
@@ -68,7 +68,12 @@ impl KeyRegistration {
     }
 }
 
-fn text_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+/// Null counts as missing (A5).
+fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 

@@ -30,6 +30,9 @@ async fn another_key_needs_rotate() {
     let mut padded = signing_only(1);
     padded["public_key"] = format!("{}=", padded["public_key"].as_str().unwrap()).into();
     bench.ana.put("/nodes/key", padded).await.is(200);
+    let mut nothing = signing_only(1);
+    nothing["rotate"] = Value::Null;
+    bench.ana.put("/nodes/key", nothing).await.is(200);
     let mut rotated = signing_only(2);
     rotated["rotate"] = true.into();
     bench.ana.put("/nodes/key", rotated).await.is(200);

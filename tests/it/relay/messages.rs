@@ -229,6 +229,25 @@ async fn a_thread_shows_each_person_their_part() {
 }
 
 #[tokio::test]
+async fn a_thread_is_whole_as_long_as_it_fits_into_one_answer() {
+    let bench = pair().await;
+    let shown = async |thread: &str| {
+        ids(bench.ana.get(&format!("/threads/{thread}")).await.is(200)["items"].as_array().unwrap())
+    };
+    for (thread, length, count) in [("small", 1, 250), ("large", 65_000, 260)] {
+        for number in 0..count {
+            let fields = json!({"thread": thread, "body": text(&"x".repeat(length))});
+            bench.beto.send(&with(request(&format!("{thread}{number}"), CLI, CLOSE), fields)).await.is(201);
+        }
+    }
+    let small = shown("small").await;
+    assert_eq!((small.len(), small[0].as_str()), (250, "small0"));
+    let large = shown("large").await;
+    assert!(large.len() < 260 && large.len() > 250, "{}", large.len());
+    assert_eq!(large.last().unwrap(), "large259");
+}
+
+#[tokio::test]
 async fn files_stay_until_they_are_delivered() {
     let bench = pair().await;
     let zip = b"PK\x03\x04 not a real zip".to_vec();

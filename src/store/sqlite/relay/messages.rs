@@ -47,8 +47,9 @@ statements! {
     CLOSE = "UPDATE messages SET state = ?2 WHERE seq = ?1 AND state = 'open'";
 }
 
-/// The most messages a thread shows: its latest. At 64 KB each, what one answer can hold.
-const THREAD_SHOWN: i64 = 200;
+/// A thread is shown whole, up to what one answer can hold and what others can wait for: then its latest messages.
+const THREAD_SHOWN: i64 = 2_000;
+const THREAD_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where a request stands. Progress, replies and events stay open for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,13 +277,22 @@ pub(super) fn shown(conn: &Connection, seq: i64) -> Result<Option<StoredMessage>
 
 /// The latest messages of a thread that `viewer` sent or received, oldest first (A45).
 pub(super) fn thread(conn: &Connection, viewer: PersonId, thread: &str) -> Result<Vec<StoredMessage>> {
-    let mut seqs = all(conn, THREAD, params![viewer.0, thread, THREAD_SHOWN], |row| row.get::<_, i64>(0))?;
+    let seqs = all(conn, THREAD, params![viewer.0, thread, THREAD_SHOWN], |row| row.get::<_, i64>(0))?;
     if seqs.is_empty() {
         return Err(Refusal::NoThread(thread.to_owned()).into());
     }
-    seqs.reverse();
-    let messages: Vec<_> = seqs.into_iter().map(|seq| shown(conn, seq)).collect::<Result<_>>()?;
-    Ok(messages.into_iter().flatten().collect())
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    for seq in seqs {
+        let Some(message) = shown(conn, seq)? else { continue };
+        let payload = message.signed.as_ref().map_or(0, |signed| signed.payload.len());
+        bytes += message.body.get().len() + message.refs.get().len() + payload;
+        if bytes > THREAD_BYTES {
+            break;
+        }
+        messages.push(message);
+    }
+    messages.reverse();
+    Ok(messages)
 }
 
 /// The name of the file to download, for members of the sender's and the recipients' organisations (A35).

@@ -119,12 +119,10 @@ async fn over_a_link_publishing_needs_pub_and_listening_needs_sub() {
     done(relay.dora.put("/subscriptions", listens(&foreign, &topic)).await);
     relay.ana.send(&event(&relay, "e1", &publisher, &topic)).await.is(201);
     assert_eq!(relay.dora.take_ids(&foreign).await, [relay.name("e1")]);
-    assert!(done(relay.ana.get("/topics").await).to_string().contains(&foreign));
     relay.expose(&relay.ana, "pub", "*", true).await;
     relay.dora.send(&event(&relay, "e2", &foreign, &topic)).await.is(201);
     // Each event is checked against the link again when it is shared out.
     relay.unlinked().await;
     relay.ana.send(&with(event(&relay, "e3", &publisher, &topic), json!({}))).await.is(201);
     assert!(relay.dora.take(&foreign).await.is_empty());
-    assert!(!done(relay.ana.get("/topics").await).to_string().contains(&foreign));
 }

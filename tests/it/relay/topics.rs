@@ -209,7 +209,10 @@ async fn the_link_is_asked_again_for_each_event_and_listener() {
     bench.dora.put(rules, json!({"signed_only": false, "ips": "203.0.113.7"})).await.is(200);
     publish("e5").await;
     assert!(heard().await.is_empty(), "nor from this address");
+    let listed = async || bench.ana.get("/topics").await.is(200).to_string().contains(DORA);
+    assert!(listed().await);
     bench.ana.post("/orgs/acme/links/globex/revoke", json!({})).await.is(200);
+    assert!(!listed().await, "nothing of the other side is seen");
     publish("e6").await;
     assert!(heard().await.is_empty());
     assert_eq!(bench.beto.take_ids(BETO).await, ["e1", "e2", "e3", "e4", "e5", "e6"]);

@@ -13,9 +13,9 @@ impl Operator {
             Acceptance::Accepted { fingerprint, released } => {
                 Ok(json!({"person": person, "fingerprint": fingerprint, "released": counts(released)}))
             }
-            Acceptance::NothingWaits => {
-                Err(format!("no mail waits for a key of {person}; `redsyn-bridge held` shows what waits and for what"))
-            }
+            Acceptance::NothingWaits => Err(format!(
+                "no mail waits for a key of {person}; `redsyn-bridge held` shows what waits and for what"
+            )),
             Acceptance::WhichOne(offered) => Err(format!(
                 "say which key of {person} to accept: mail waits for {}; compare the fingerprint with {person} first",
                 offered.join(" and ")

@@ -59,7 +59,7 @@ impl Case {
         // A restart in memory forgets everything.
         let forgets =
             self.steps.iter().any(|step| step["do"] == "restart") && self.config.contains("persist: false");
-        if about_storage || forgets || self.id.starts_with("config-") {
+        if about_storage || forgets {
             return None;
         }
         let kept = |line: &&str| !line.trim_start().starts_with("persist:");

@@ -18,7 +18,7 @@ use super::options::Options;
 use super::outbound::InFlight;
 use super::presence::Presence;
 use super::spill;
-use crate::broker;
+use crate::broker::busy;
 use crate::broker::carrier::{Carrier, Parcels, Route, Taker};
 use crate::broker::metrics::Carried;
 use crate::config::redsyn::{Encrypt, Receipts, RedsynConfig};
@@ -224,10 +224,7 @@ impl BridgeCarrier {
             now: self.clock.now(),
         };
         let wake = Arc::clone(&self.wake);
-        self.store.depart(departure, move |_| wake.notify_one()).await.map_err(|error| {
-            tracing::error!(%error, "outbound_not_kept");
-            broker::busy(error)
-        })
+        self.store.depart(departure, move |_| wake.notify_one()).await.map_err(busy)
     }
 
     async fn named_files(&self, agent: &AgentName, options: &Options) -> Result<Files, ApiError> {
@@ -252,11 +249,6 @@ impl BridgeCarrier {
             Meant::Local | Meant::Own(_) => Err(ApiError::no_such_agent()),
         }
     }
-}
-
-pub(super) fn busy(error: StoreError) -> ApiError {
-    tracing::error!(%error, "bridge_store_failed");
-    broker::busy(error)
 }
 
 fn no_such_upload() -> ApiError {

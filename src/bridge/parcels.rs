@@ -6,8 +6,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::archive;
-use super::carrier::{BridgeCarrier, busy, unlisted};
+use super::carrier::{BridgeCarrier, unlisted};
 use super::outbound::InFlight;
+use crate::broker::busy;
 use crate::broker::carrier::Parcels;
 use crate::crypto::sha256;
 use crate::domain::clock::SharedClock;

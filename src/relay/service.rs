@@ -198,8 +198,10 @@ impl Service {
     ) -> Result<T, RelayError> {
         let service = Arc::clone(self);
         let settled = tokio::spawn(async move { change.await.map(|changed| service.spread(changed)) });
-        let ended =
-            settled.await.map_err(|error| StoreError::Other(format!("a change ended badly: {error}")))?;
+        let ended = settled.await.map_err(|error| {
+            tracing::error!(%error, "relay_change_failed");
+            StoreError::Other(format!("a change ended badly: {error}"))
+        })?;
         Ok(ended?)
     }
 

@@ -27,9 +27,6 @@ pub(super) fn created_if<T>(created: bool, value: T) -> Answer<T> {
 
 impl IntoResponse for RelayError {
     fn into_response(self) -> Response {
-        if let Self::Store(error) = &self {
-            tracing::error!(%error, "relay_call_failed");
-        }
         let body = self.body();
         let status = StatusCode::from_u16(body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(body)).into_response();

@@ -454,7 +454,7 @@ struct Trouble<'a> {
 
 impl Trouble<'_> {
     fn begun(&mut self, transaction: &'static str, error: &StoreError) {
-        let now = format!("{transaction}: {error}");
+        let now = error.to_string();
         if self.last.as_ref() != Some(&now) {
             tracing::error!(transaction, %error, "store_failed");
             self.last = Some(now);

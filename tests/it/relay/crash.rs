@@ -63,7 +63,10 @@ struct Seen {
 type Shared = Arc<Mutex<Seen>>;
 
 pub(super) fn start(folder: &Path, token: &str) -> (Process, Node) {
-    let mut process = Process::start(folder, &["relay", "--config", "relay.yaml", "serve"]);
+    started(Process::start(folder, &["relay", "--config", "relay.yaml", "serve"]), token)
+}
+
+pub(super) fn started(mut process: Process, token: &str) -> (Process, Node) {
     let lines = process.wait_for("listening on http://127.0.0.1:");
     let url = lines.last().unwrap().split(' ').next_back().unwrap().to_owned();
     (process, Node::new(&format!("{url}/redsyn/v1"), token))

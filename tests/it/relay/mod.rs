@@ -9,6 +9,7 @@ mod crash;
 mod damaged;
 mod docs;
 mod event_model;
+mod full_disk;
 mod inbox;
 mod keys;
 mod limits;

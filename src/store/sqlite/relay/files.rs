@@ -121,5 +121,11 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Other(error.to_string()))?
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|error| StoreError::Other(error.to_string())).flatten();
+    // A full disk is told of once by the database beside it.
+    done.inspect_err(|error| match error {
+        StoreError::Full => {}
+        error => tracing::error!(%error, "relay_files_failed"),
+    })
 }
